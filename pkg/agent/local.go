@@ -132,12 +132,25 @@ func readPosition(path string) position {
 func (p position) with(checksum string, res result) (position, error) {
 	var err error
 	p.ProbeStatus = res.probes
-	if p.PeriodicOutput, err = nodeplan.EncodePeriodicOutput(res.periodic); err != nil || !res.applied {
+	if p.PeriodicOutput, err = encodePeriodic(res); err != nil || !res.applied {
 		return p, err
 	}
 	p.AppliedChecksum = checksum
 	p.Output, err = nodeplan.EncodeOutput(res.output)
 	return p, err
+}
+
+// encodePeriodic encodes the output of periodic instructions, small enough to be read in the next pass.
+func encodePeriodic(res result) ([]byte, error) {
+	for _, res.slim = range []slimness{0, slimLong} {
+		encoded, err := nodeplan.EncodePeriodicOutput(res.reportedPeriodic())
+		fits := nodeplan.CheckReport(map[string][]byte{nodeplan.KeyAppliedPeriodicOutput: encoded}) == nil
+		if err != nil || fits {
+			return encoded, err
+		}
+	}
+	res.slim = slimPeriodic
+	return nodeplan.EncodePeriodicOutput(res.reportedPeriodic())
 }
 
 func exists(path string) bool {

@@ -3,9 +3,11 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
@@ -45,5 +47,29 @@ func TestLocal_UnwritablePositionDoesNotRepeatThePlan(t *testing.T) {
 	passes("first\nsecond\n")
 	if got := readPosition(pos); got.AppliedChecksum != nodeplan.Checksum([]byte(second)) || len(l.unwritten) != 0 {
 		t.Errorf("position after the disk was repaired = %+v, unwritten %v", got, l.unwritten)
+	}
+}
+
+func TestEncodePeriodic_CanBeReadAgain(t *testing.T) {
+	for name, tc := range map[string]struct{ many, size, want int }{
+		"small output":  {1, 100, 100},
+		"long output":   {3, 400 << 10, maxLongOutput},
+		"many outputs":  {200, 30 << 10, 0},
+		"nothing to do": {1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := result{periodic: map[string]plan.PeriodicInstructionOutput{}}
+			for i := range tc.many {
+				res.periodic[strconv.Itoa(i)] = plan.PeriodicInstructionOutput{Stdout: noise(tc.size), Failures: 1}
+			}
+			encoded, err := encodePeriodic(res)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := nodeplan.DecodePeriodicOutput(encoded)
+			if err != nil || len(got) != tc.many || got["0"].Failures != 1 || len(got["0"].Stdout) != tc.want {
+				t.Errorf("%d outputs, %d bytes, %v", len(got), len(got["0"].Stdout), err)
+			}
+		})
 	}
 }

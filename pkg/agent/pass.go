@@ -113,7 +113,7 @@ type result struct {
 	probes map[string]plan.ProbeStatus
 	// at is when the apply ended.
 	at time.Time
-	// slim is what the report omits because the server refused a larger one.
+	// slim is what the report omits because the server does not accept a larger one.
 	slim slimness
 }
 
@@ -132,6 +132,8 @@ func record(data map[string][]byte, d decision, r result) (map[string][]byte, er
 		if err := recordApply(out, data, d, r); err != nil {
 			return nil, err
 		}
+	} else if err := slimStored(out, data, r); err != nil {
+		return nil, err
 	}
 	maps.DeleteFunc(out, func(key string, value []byte) bool {
 		old, exists := data[key]

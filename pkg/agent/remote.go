@@ -259,7 +259,7 @@ func (r *remoteSource) begin(ctx context.Context, d decision) bool {
 func (r *remoteSource) report(ctx context.Context, checksum string, d decision, res result) {
 	delay := minReportDelay
 	for ctx.Err() == nil {
-		changes, err := record(r.current.Data, d, res)
+		changes, err := r.record(d, &res)
 		if err != nil {
 			r.log.WithError(err).Error("Cannot encode the report of a plan")
 			return
@@ -272,8 +272,7 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 		case err == nil:
 			return
 		case tooLarge(err) && res.slim < slimPeriodic:
-			res.slim++
-			r.log.WithField("without", res.slim).Warn("The report of the plan is too large; sending a smaller one")
+			r.slim(&res, err)
 			continue
 		case !apierrors.IsConflict(err):
 			r.log.WithError(err).Warn("Cannot write the report of a plan; trying again")
@@ -285,6 +284,30 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 			return
 		}
 	}
+}
+
+// record returns the data keys that report a result. It shrinks the report until the server can accept it.
+func (r *remoteSource) record(d decision, res *result) (map[string][]byte, error) {
+	for {
+		changes, err := record(r.current.Data, d, *res)
+		if err != nil {
+			return nil, err
+		}
+		next := maps.Clone(r.current.Data)
+		maps.Copy(next, changes)
+		err = nodeplan.CheckReport(next)
+		if err == nil || res.slim >= slimPeriodic {
+			return changes, nil
+		}
+		r.slim(res, err)
+	}
+}
+
+// slim makes the report of a result smaller.
+func (r *remoteSource) slim(res *result, why error) {
+	res.slim = res.slimmer(r.current.Data)
+	r.log.WithError(why).WithField("without", res.slim).Warn("The report of the plan is too large; sending a smaller " +
+		"one")
 }
 
 // superseded reports whether the Secret no longer needs the result of a plan. It is deleted, contains another plan, or

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
@@ -151,4 +153,77 @@ func TestResult_LongFailureReasonIsShortened(t *testing.T) {
 	if got := len(r.reportedOutput()[nodeplan.OutputAgentError]); got != maxFailureTail {
 		t.Errorf("%d bytes are reported, want %d", got, maxFailureTail)
 	}
+}
+
+// The agent shrinks a report before it sends it, so that the server never refuses it, and the results remain usable.
+func TestRemote_ReportStaysWithinTheBudget(t *testing.T) {
+	long := "head -c 600000 /dev/zero | tr '\\0' x; echo the end"
+	data, err := nodeplan.Encode(plan.NodePlan{
+		Instructions: []plan.OneTimeInstruction{shell("install", long), shell("again", long),
+			shell("secrets-encrypt-status", "echo Attempt: 1")},
+		PeriodicInstructions: []plan.PeriodicInstruction{
+			{CommonInstruction: shell("capture-kubeconfig", "echo kubeconfig").CommonInstruction},
+			{CommonInstruction: shell("list", long).CommonInstruction}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, client := newTestRemote(t, secretData(string(data)))
+	refusals := refuseLargeReports(t, client)
+	r.pass(t.Context())
+	state, err := nodeplan.Parse("ns/p", stored(t, client))
+	if err != nil || !state.InSync || *refusals != 0 {
+		t.Fatalf("in sync %v, %d reports were refused, %v", state.InSync, *refusals, err)
+	}
+	if got := string(state.Output["secrets-encrypt-status"]); got != "Attempt: 1\n" {
+		t.Errorf("the status is %q", got)
+	}
+	if got := string(state.PeriodicOutput["capture-kubeconfig"].Stdout); got != "kubeconfig\n" {
+		t.Errorf("the kubeconfig is %q", got)
+	}
+	for name, output := range map[string][]byte{"install": state.Output["install"], "again": state.Output["again"],
+		"list": state.PeriodicOutput["list"].Stdout} {
+		if !strings.HasPrefix(string(output), omitted) || !strings.HasSuffix(string(output), "the end\n") ||
+			len(output) != maxLongOutput {
+			t.Errorf("%d bytes remain of %s, from %.40q", len(output), name, output)
+		}
+	}
+}
+
+// A former agent stored more than the server accepts today. The next pass repairs that, without a run of the plan.
+func TestRemote_FormerReportIsBroughtIntoTheBudget(t *testing.T) {
+	large, err := nodeplan.EncodeOutput(map[string][]byte{"a": make([]byte, 700<<10),
+		nodeplan.OutputFailure: nodeplan.Failure{Instruction: "a"}.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checksum := nodeplan.Checksum([]byte(echoPlan))
+	r, client := newTestRemote(t, secretData(echoPlan, nodeplan.KeyAppliedChecksum, checksum,
+		nodeplan.KeyAppliedOutput, string(large), nodeplan.KeyFailedOutput, string(large)))
+	r.applied = checksum
+	refusals := refuseLargeReports(t, client)
+	r.pass(t.Context())
+	state, err := nodeplan.Parse("ns/p", stored(t, client))
+	if err != nil || !state.InSync || state.SuccessCount != 0 || *refusals != 0 {
+		t.Fatalf("in sync %v after %d runs, %d reports were refused, %v", state.InSync, state.SuccessCount, *refusals,
+			err)
+	}
+	if why, ok := nodeplan.FailureOf(state.FailedOutput); !ok || why.Instruction != "a" {
+		t.Errorf("reason of the failure = %+v, %v", why, ok)
+	}
+}
+
+// refuseLargeReports makes the API refuse reports as the server does, and counts them.
+func refuseLargeReports(t *testing.T, client *fake.Clientset) *int {
+	t.Helper()
+	refusals := new(int)
+	client.PrependReactor("update", "secrets", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		err := nodeplan.CheckReport(action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret).Data)
+		if err == nil {
+			return false, nil, nil
+		}
+		*refusals++
+		return true, nil, apierrors.NewRequestEntityTooLargeError(err.Error())
+	})
+	return refusals
 }

@@ -8,11 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/connect"
 )
 
 // Limits bound what one machine, cluster, namespace or client may use of this replica. 0 means the default.
 // (docs/security.md#limits.)
 type Limits struct {
+	// MachineWriteBytes is the size in bytes of the updates that each machine may send to its plan Secret in a second.
+	MachineWriteBytes int64
+	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
+	MachineWrites int64
 	// ProxyRequests is the number of requests of users to clusters that run at the same time. It excludes long-running
 	// requests.
 	ProxyRequests int64
@@ -41,6 +46,8 @@ func (l Limit) Value() int64 {
 // All describes all fields, sorted by name.
 func (l *Limits) All() []Limit {
 	return []Limit{
+		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
+		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-requests", clusterproxy.DefaultMaxInFlight, &l.ProxyRequests},
 	}

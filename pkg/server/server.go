@@ -105,6 +105,8 @@ func New(opts Options) (*Server, error) {
 		Synced:              s.isServing,
 		Ready:               func(context.Context) error { return s.Ready() },
 		Ending:              s.drained,
+		MachineWrites:       opts.Limits.MachineWrites,
+		MachineWriteBytes:   opts.Limits.MachineWriteBytes,
 		Log:                 opts.Log,
 	})
 	if err != nil {
