@@ -27,10 +27,39 @@ type assets struct {
 	dir      string
 	binary   string
 	checksum func() string
+	known    *checksums
 }
 
 func newAssets(dir, binary string) assets {
-	return assets{dir: dir, binary: binary, checksum: sync.OnceValue(func() string { return fileChecksum(binary) })}
+	return assets{dir: dir, binary: binary, checksum: sync.OnceValue(func() string { return fileChecksum(binary) }),
+		known: &checksums{sum: readerChecksum}}
+}
+
+// checksums remembers the checksum of a file until the file changes: its inode, its size or its modification time. It
+// computes one checksum at a time, because each install script needs the same one.
+type checksums struct {
+	sum func(io.Reader) string
+
+	mu   sync.Mutex
+	of   os.FileInfo
+	last string
+}
+
+func (c *checksums) file(f *os.File) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	if c.of != nil && os.SameFile(c.of, now) && c.of.Size() == now.Size() && c.of.ModTime().Equal(now.ModTime()) {
+		return c.last
+	}
+	c.of, c.last = now, c.sum(f)
+	if c.last == "" {
+		c.of = nil // the file was unreadable, perhaps only now
+	}
+	return c.last
 }
 
 // ownAgent is the name of the asset that is the running program.
@@ -100,7 +129,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string, f *os.File) 
 func (a assets) agentChecksum() (sum, arch string) {
 	if f := a.open(ownAgent()); f != nil {
 		defer f.Close()
-		return readerChecksum(f), runtime.GOARCH
+		return a.known.file(f), runtime.GOARCH
 	}
 	return a.checksum(), runtime.GOARCH
 }
