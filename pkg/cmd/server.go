@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -56,6 +57,7 @@ Each setting comes from the first of these sources that has it:
 			}
 			logs.Libraries(log) // the program owns the process-wide loggers
 			countClustersTogether()
+			limitMemory(log, memlimit.FromCgroup)
 			o.settings.ProxyEnv = proxyEnvironment(environ)
 			err = runServer(cmd.Context(), o, log)
 			if err != nil && o.logFormat == logs.FormatJSON {

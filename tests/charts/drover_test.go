@@ -146,6 +146,19 @@ func TestDrover_PodsAreRestricted(t *testing.T) {
 	}
 }
 
+// TestDrover_MemoryIsLimited: the program reads the limit of its container, and a fixed GOMEMLIMIT would replace it.
+func TestDrover_MemoryIsLimited(t *testing.T) {
+	container := deploymentOf(t, "minimal").Spec.Template.Spec.Containers[0]
+	if limit := container.Resources.Limits.Memory(); limit.Value() < 1<<30 {
+		t.Errorf("the memory limit is %s", limit)
+	}
+	for _, variable := range container.Env {
+		if variable.Name == "GOMEMLIMIT" {
+			t.Error("the chart sets GOMEMLIMIT")
+		}
+	}
+}
+
 func podsOf(t *testing.T, name string) []corev1.Pod {
 	t.Helper()
 	objects, err := Objects(droverChart, Release{}, valuesOf(t, name))
