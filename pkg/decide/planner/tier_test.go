@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,6 +105,14 @@ func TestDecide_TroubleOfOneMachineIsItsOwn(t *testing.T) {
 		"an unreadable plan secret": {
 			func(w *world) { w.machines["w1"].data = map[string][]byte{nodeplan.KeyPlan: []byte("{")} },
 			`configuring worker node(s) w1: the plan secret w1-machine-plan is unreadable: malformed key "plan" of plan secret w1: must be JSON of the documented form`, false,
+		},
+		"reports beyond their budget": {
+			func(w *world) {
+				many := bytes.Repeat([]byte("x"), 3<<20)
+				packed, _ := nodeplan.EncodeOutput(map[string][]byte{"a": many})
+				w.machines["w1"].data = map[string][]byte{nodeplan.KeyFailedOutput: packed}
+			},
+			`configuring worker node(s) w1: the plan secret w1-machine-plan is unreadable: key "failed-output" of plan secret w1 is too large: more than 1 MiB in all reports, decompressed`, false,
 		},
 		"a configuration that cannot be rendered": {
 			func(w *world) { w.machines["w1"].m.Annotations = map[string]string{"rke.cattle.io/labels": "{"} },
