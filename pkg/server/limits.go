@@ -18,12 +18,15 @@ type Limits struct {
 	MachineWriteBytes int64
 	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
 	MachineWrites int64
-	// ProxyRequests is the number of requests of users to clusters that run at the same time. It excludes long-running
-	// requests.
-	ProxyRequests int64
 	// ProxyLongRequests is the number of long-running requests of users to one cluster: watches, exec, logs and
-	// port-forwards.
-	ProxyLongRequests int64
+	// port-forwards. ProxyLongRequestsPerNamespace is the number for all clusters of a namespace.
+	ProxyLongRequests, ProxyLongRequestsPerNamespace int64
+	// ProxyRequests is the number of requests of users to clusters that run at the same time. It excludes long-running
+	// requests. ProxyRequestsPerCluster and ProxyRequestsPerNamespace are the numbers for one cluster and for all
+	// clusters of a namespace.
+	ProxyRequests, ProxyRequestsPerCluster, ProxyRequestsPerNamespace int64
+	// ProxyWaitingRequests is the number of requests to the clusters of a namespace that wait to run.
+	ProxyWaitingRequests int64
 }
 
 // Limit describes one field of Limits.
@@ -49,7 +52,12 @@ func (l *Limits) All() []Limit {
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
+		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
+			&l.ProxyLongRequestsPerNamespace},
 		{"proxy-requests", clusterproxy.DefaultMaxInFlight, &l.ProxyRequests},
+		{"proxy-requests-per-cluster", clusterproxy.DefaultMaxInFlightPerCluster, &l.ProxyRequestsPerCluster},
+		{"proxy-requests-per-namespace", clusterproxy.DefaultMaxInFlightPerNamespace, &l.ProxyRequestsPerNamespace},
+		{"proxy-waiting-requests", clusterproxy.DefaultMaxWaitingPerNamespace, &l.ProxyWaitingRequests},
 	}
 }
 
@@ -78,4 +86,12 @@ func (l *Limits) complete() {
 	for _, each := range l.All() {
 		*each.value = each.Value()
 	}
+}
+
+// ofProxy sets the limits in the options of the proxy for users.
+func (l *Limits) ofProxy(o clusterproxy.Options) clusterproxy.Options {
+	o.MaxInFlight, o.MaxInFlightPerNamespace = int(l.ProxyRequests), int(l.ProxyRequestsPerNamespace)
+	o.MaxInFlightPerCluster, o.MaxWaitingPerNamespace = int(l.ProxyRequestsPerCluster), int(l.ProxyWaitingRequests)
+	o.MaxLongRunning, o.MaxLongRunningPerNamespace = int(l.ProxyLongRequests), int(l.ProxyLongRequestsPerNamespace)
+	return o
 }

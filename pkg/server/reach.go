@@ -106,7 +106,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache())
 	s.every.Provisioning.Cluster().Cache().AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
-	handler, err := clusterproxy.New(clusterproxy.Options{
+	handler, err := clusterproxy.New(s.opts.Limits.ofProxy(clusterproxy.Options{
 		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
 		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA,
@@ -114,9 +114,8 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb,
 		Authorizer: o.Authorizer,
 		Endpoint:   s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority,
-		EndpointTokenLife: o.EndpointTokenLife,
-		MaxInFlight:       int(s.opts.Limits.ProxyRequests), MaxLongRunning: int(s.opts.Limits.ProxyLongRequests), Log: s.opts.Log, Registerer: s.opts.Registerer,
-	})
+		EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
+	}))
 	if err != nil {
 		return fmt.Errorf("configure the connections to clusters: %w", err)
 	}

@@ -80,6 +80,10 @@ var (
 		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the response code."}
 	proxyInFlight = Definition{"drover_proxy_requests_in_flight", TypeGauge, []string{"long_running"},
 		"Requests to clusters in flight. Long-running requests, which have no time limit, count separately."}
+	proxyWaiting = Definition{"drover_proxy_requests_waiting", TypeGauge, nil,
+		"Requests to clusters that wait for a slot. They also count as in flight."}
+	proxyRejected = Definition{"drover_proxy_requests_rejected_total", TypeCounter, []string{"reason"},
+		"Requests to clusters that were answered with 429, by reason."}
 	proxyDuration = Definition{"drover_proxy_request_duration_seconds", TypeHistogram, []string{"verb"},
 		"Duration of requests to clusters, by verb. Long-running requests, which have no time limit, do not count."}
 )
@@ -93,7 +97,7 @@ func Definitions() []Definition {
 		reconcileDuration, reconcileErrors,
 		certificateExpiration, snapshotAge, withoutSnapshot,
 		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes, agentUpdates,
-		proxyRequests, proxyInFlight, proxyDuration,
+		proxyRequests, proxyInFlight, proxyWaiting, proxyRejected, proxyDuration,
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 type ProxyRequests struct {
 	total    *prometheus.CounterVec
 	inFlight *prometheus.GaugeVec
+	waiting  prometheus.Gauge
+	rejected *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
@@ -24,11 +26,19 @@ func NewProxyRequests(registerer prometheus.Registerer) (*ProxyRequests, error) 
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := register(registerer, proxyWaiting.Name, proxyWaiting.gauge())
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := register(registerer, proxyRejected.Name, proxyRejected.counter())
+	if err != nil {
+		return nil, err
+	}
 	duration, err := register(registerer, proxyDuration.Name, proxyDuration.histogram(fast))
 	if err != nil {
 		return nil, err
 	}
-	return &ProxyRequests{total, inFlight, duration}, nil
+	return &ProxyRequests{total, inFlight, waiting.WithLabelValues(), rejected, duration}, nil
 }
 
 // Begin counts a request as in flight. The result ends that.
@@ -37,6 +47,12 @@ func (p *ProxyRequests) Begin(longRunning bool) func() {
 	gauge.Inc()
 	return gauge.Dec
 }
+
+// Waiting sets the number of requests that wait for a slot.
+func (p *ProxyRequests) Waiting(requests int) { p.waiting.Set(float64(requests)) }
+
+// Reject counts a request that exceeds a limit. The reason is from a small set.
+func (p *ProxyRequests) Reject(reason string) { p.rejected.WithLabelValues(reason).Inc() }
 
 // Observe records the end of a request, with its verb, from a small set, and its status code. The duration of a
 // long-running request is not recorded, because it depends on the client.

@@ -53,20 +53,25 @@ func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(conte
 	}
 	e.at = target{Cluster: id, Rest: path}
 	defer p.metrics.Begin(false)()
-	leave, err := p.admit(e)
+	err := p.checked(e, func() error {
+		if no := e.named(); no != nil {
+			return no
+		}
+		ctx, cancel := context.WithTimeout(e.r.Context(), p.options.RequestTimeout)
+		defer cancel()
+		return p.authorizer.access(ctx, e.caller, id)
+	})
+	if err != nil {
+		return err
+	}
+	leave, err := e.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
 	e.setDeadlines()
-	if no := e.named(); no != nil {
-		return no
-	}
 	ctx, cancel := context.WithTimeout(e.r.Context(), p.options.RequestTimeout)
 	defer cancel()
-	if err := p.authorizer.access(ctx, e.caller, id); err != nil {
-		return err
-	}
 	return answer(ctx)
 }
 

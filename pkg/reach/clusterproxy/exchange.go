@@ -120,6 +120,9 @@ func (e *exchange) record(stage Stage) Record {
 
 // refuse answers instead of the cluster, unless an answer has begun.
 func (e *exchange) refuse(no *refusal) {
+	if no.rejected != "" {
+		e.proxy.metrics.Reject(no.rejected)
+	}
 	if e.w.status != 0 {
 		return
 	}

@@ -23,9 +23,14 @@ const (
 	DefaultVerb           = "get"
 	DefaultRequestTimeout = time.Minute
 	DefaultMaxInFlight    = 400
+	// One namespace, and one cluster in it, get these slots from the fair queue while no other needs slots.
+	DefaultMaxInFlightPerNamespace = 200
+	DefaultMaxInFlightPerCluster   = 100
+	DefaultMaxWaitingPerNamespace  = 400
 	// A tunnel has 4000 streams (wire.MaxRequests). The rest is for Drover, Cluster API and short requests.
-	DefaultMaxLongRunning          = 3000
-	DefaultMaxLongRunningPerCaller = 500
+	DefaultMaxLongRunning             = 3000
+	DefaultMaxLongRunningPerNamespace = 10000
+	DefaultMaxLongRunningPerCaller    = 500
 )
 
 // EndpointTokensPrefix is the path prefix for requesting tokens for the authorized endpoint of a cluster. The cluster's
@@ -89,14 +94,23 @@ type Options struct {
 	PassSystemGroups bool
 	// RequestTimeout limits requests that are not long-running. Zero means DefaultRequestTimeout.
 	RequestTimeout time.Duration
-	// MaxInFlight limits concurrent requests that are not long-running. Zero means DefaultMaxInFlight, negative means
-	// unlimited.
+	// MaxInFlight is the number of slots: of concurrent requests that are not long-running. Zero means
+	// DefaultMaxInFlight, negative means unlimited. Namespaces, clusters and callers share the slots, so that none takes
+	// all of them.
 	MaxInFlight int
-	// MaxInFlightPerCaller is the same limit for one user. Zero means half of MaxInFlight, negative means unlimited.
-	MaxInFlightPerCaller int
+	// MaxInFlightPerNamespace and MaxInFlightPerCluster limit the slots of the clusters of one namespace, and of one
+	// cluster. MaxInFlightPerCaller limits those of one user in one cluster. Zero means the defaults, and no such limit
+	// for a user. Negative means unlimited.
+	MaxInFlightPerNamespace, MaxInFlightPerCluster, MaxInFlightPerCaller int
+	// MaxWaitingPerNamespace limits the requests of one namespace that wait for a slot. Zero means
+	// DefaultMaxWaitingPerNamespace, negative means unlimited.
+	MaxWaitingPerNamespace int
 	// MaxLongRunning limits concurrent long-running requests (watches, exec, logs) of users to one cluster. Zero means
 	// DefaultMaxLongRunning, negative means unlimited. Machine identities have no such limit.
 	MaxLongRunning int
+	// MaxLongRunningPerNamespace is the same limit for all clusters of one namespace. Zero means
+	// DefaultMaxLongRunningPerNamespace, negative means unlimited.
+	MaxLongRunningPerNamespace int
 	// MaxLongRunningPerCaller is the same limit for one user. Zero means DefaultMaxLongRunningPerCaller, negative means
 	// unlimited.
 	MaxLongRunningPerCaller int
@@ -129,13 +143,14 @@ func (o Options) complete() (Options, error) {
 	o.Verb = cmp.Or(o.Verb, DefaultVerb)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxInFlightPerNamespace = cmp.Or(o.MaxInFlightPerNamespace, DefaultMaxInFlightPerNamespace)
+	o.MaxInFlightPerCluster = cmp.Or(o.MaxInFlightPerCluster, DefaultMaxInFlightPerCluster)
+	o.MaxInFlightPerCaller = cmp.Or(o.MaxInFlightPerCaller, unlimited)
+	o.MaxWaitingPerNamespace = cmp.Or(o.MaxWaitingPerNamespace, DefaultMaxWaitingPerNamespace)
+	o.MaxLongRunningPerNamespace = cmp.Or(o.MaxLongRunningPerNamespace, DefaultMaxLongRunningPerNamespace)
 	o.MaxLongRunning = cmp.Or(o.MaxLongRunning, DefaultMaxLongRunning)
 	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
 	o.EndpointTokenLife = cmp.Or(o.EndpointTokenLife, endpointtoken.DefaultLife)
-	if o.MaxInFlightPerCaller == 0 {
-		// Without a total limit there is none per caller.
-		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1))
-	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{DefaultAudience}
 	}

@@ -23,7 +23,8 @@ type Proxy struct {
 	options       Options
 	authenticator *authenticator
 	authorizer    *authorizer
-	limiter       *limiter
+	checks        *fairQueue
+	queue         *fairQueue
 	longLimiter   *limiter
 	forwarder     *httputil.ReverseProxy
 	metrics       *metrics.ProxyRequests
@@ -46,11 +47,13 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{
 		options: o, authorizer: newAuthorizer(o), metrics: measured, authorities: newAuthorities(),
-		limiter:     newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller),
-		longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
+		checks: newChecks(),
+		longLimiter: newLimiter(shares{atMost(o.MaxLongRunningPerNamespace), atMost(o.MaxLongRunning),
+			atMost(o.MaxLongRunningPerCaller)}),
 		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup,
 			clientCA: o.ClientCA, host: o.Authenticator},
 	}
+	p.queue = p.newQueue()
 	if o.TokenReviews != nil {
 		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
 	}
@@ -102,22 +105,15 @@ func (p *Proxy) serve(e *exchange) error {
 		return no
 	}
 	defer p.metrics.Begin(e.long)()
-	leave, err := p.admit(e)
+	err := p.checked(e, func() error { return p.authorize(e) })
+	if err != nil {
+		return err
+	}
+	leave, err := e.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := p.authorize(e); err != nil {
-		return err
-	}
-	gone, no := e.stay()
-	if no != nil {
-		return no
-	}
-	defer gone()
-	if e.long {
-		leave()
-	}
 	if e.transport, err = p.options.Transport(at.Cluster); err != nil {
 		if errors.Is(err, p.options.NotConnected) {
 			return notConnected(at.Cluster)
@@ -128,16 +124,17 @@ func (p *Proxy) serve(e *exchange) error {
 	return nil
 }
 
-// admit authenticates the caller and reserves a slot for the request until leave is called.
-func (p *Proxy) admit(e *exchange) (leave func(), err error) {
+// checked authenticates the caller and then runs check, which may ask the management cluster about the caller.
+func (p *Proxy) checked(e *exchange, check func() error) (err error) {
 	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
-		return nil, err
+		return err
 	}
-	leave, no := e.enter()
-	if no != nil {
-		return nil, no
+	leave, err := e.enterChecks()
+	if err != nil {
+		return err
 	}
-	return leave, nil
+	defer leave()
+	return check()
 }
 
 // authorize decides the downstream identity of a request and checks the permissions.

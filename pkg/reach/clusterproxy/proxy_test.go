@@ -346,45 +346,51 @@ drover_proxy_requests_in_flight{long_running="false"} 0
 drover_proxy_requests_total{code="2xx",verb="list"} 1
 drover_proxy_requests_total{code="2xx",verb="other"} 1
 drover_proxy_requests_total{code="4xx",verb="get"} 1
+# HELP drover_proxy_requests_waiting Requests to clusters that wait for a slot. They also count as in flight.
+# TYPE drover_proxy_requests_waiting gauge
+drover_proxy_requests_waiting 0
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }
 
-func TestLimiter_LimitsOneUserAndAllUsers(t *testing.T) {
-	l := newLimiter(3, 2)
-	enter := func(caller string) func() {
-		leave, no := l.enter(visitor{caller: caller})
+func TestLimiter_LimitsCallersClustersAndNamespaces(t *testing.T) {
+	l := newLimiter(shares{namespace: 4, cluster: 3, caller: 2})
+	enter := func(cluster, caller string) func() {
+		leave, no := l.enter(visitor{"team", cluster, caller})
 		if no != nil && (no.code != http.StatusTooManyRequests || no.retryAfter == 0) {
 			t.Errorf("refused with %+v", no)
 		}
 		return leave
 	}
-	first, second := enter("jane"), enter("jane")
-	if first == nil || second == nil || enter("jane") != nil {
+	first, second := enter("a", "jane"), enter("a", "jane")
+	if first == nil || second == nil || enter("a", "jane") != nil {
 		t.Error("a caller has two slots")
 	}
-	if third := enter("joe"); third == nil || enter("root") != nil {
-		t.Error("all callers have three slots")
+	if third := enter("a", "joe"); third == nil || enter("a", "root") != nil {
+		t.Error("a cluster has three slots")
 	}
-	first()
-	first() // a second call frees no further slot
-	if enter("root") == nil || enter("jane") != nil {
-		t.Error("a free slot must be taken exactly once")
+	if enter("b", "jane") == nil || enter("b", "jane") != nil {
+		t.Error("a namespace has four slots")
 	}
-	if leave, no := l.enter(visitor{cluster: "c-m-a", caller: "jane"}); no != nil {
-		t.Error("another cluster has no slots")
+	if leave, no := l.enter(visitor{"others", "c", "jane"}); no != nil {
+		t.Error("another namespace has no slots")
 	} else {
 		leave()
 	}
-	if len(l.total) != 1 || len(l.of) != 3 {
-		t.Errorf("finished callers are remembered: %v, %v", l.total, l.of)
+	first()
+	first() // a second call frees no further slot
+	if enter("a", "root") == nil || enter("a", "jane") != nil {
+		t.Error("a free slot must be taken exactly once")
 	}
-	unlimited := newLimiter(-1, -1)
+	if len(l.held) != 1+1+2+4 {
+		t.Errorf("finished callers are remembered: %v", l.held)
+	}
+	free := newLimiter(shares{unlimited, unlimited, unlimited})
 	for range 1000 {
-		if _, no := unlimited.enter(visitor{caller: "jane"}); no != nil {
-			t.Fatal("zero means a limit")
+		if _, no := free.enter(visitor{caller: "jane"}); no != nil {
+			t.Fatal("there is a limit")
 		}
 	}
 }
@@ -405,12 +411,6 @@ func TestOptions_NameTheInvalidField(t *testing.T) {
 		change(&options)
 		if _, err := New(options); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("want an error about %q, got %v", field, err)
-		}
-	}
-	for all, each := range map[int]int{0: 200, 1: 1, 100: 50, -1: -1} {
-		options, err := (Options{MaxInFlight: all}).complete()
-		if options.MaxInFlightPerCaller != each || err == nil {
-			t.Errorf("of %d slots one caller gets %d, want %d", all, options.MaxInFlightPerCaller, each)
 		}
 	}
 }

@@ -15,7 +15,17 @@ type refusal struct {
 	reason     metav1.StatusReason
 	message    string
 	retryAfter int // seconds; 0 for none
+	// rejected is the limit that the request exceeds, for metrics, or "".
+	rejected string
 }
+
+// Limits that a request exceeds, as values of a label of metrics.
+const (
+	rejectedFull   = "queue-full"
+	rejectedLate   = "queue-timeout"
+	rejectedLong   = "long-running"
+	rejectedTokens = "unknown-tokens"
+)
 
 // Error makes a refusal an error.
 func (r *refusal) Error() string { return r.message }
@@ -45,10 +55,10 @@ func notConnected(cluster string) *refusal {
 	return unavailable("cluster "+quote(cluster)+" is not connected: its agent must connect to this server first", 5)
 }
 
-func tooMany() *refusal {
+func tooMany(rejected string) *refusal {
 	return &refusal{
 		code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests,
-		message: "too many requests at once, please try again later", retryAfter: 1,
+		message: "too many requests at once, please try again later", retryAfter: 1, rejected: rejected,
 	}
 }
 

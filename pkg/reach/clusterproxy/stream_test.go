@@ -392,7 +392,7 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 		first <- answer.StatusCode
 	}()
 	wait(t, came, "the first request")
-	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token)
+	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?timeout=50ms", token)
 	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" ||
 		status.Reason != "TooManyRequests" {
 		t.Errorf("got %d %+v", answer.StatusCode, status)

@@ -86,7 +86,7 @@ func (t *tokenReviews) inTurn(ctx context.Context, token string) (tokenAnswer, e
 	case room <- struct{}{}:
 		defer func() { <-room }()
 	default:
-		return tokenAnswer{}, tooMany()
+		return tokenAnswer{}, tooMany(rejectedTokens)
 	}
 	answer, err := t.review(ctx, token)
 	if err == nil && answer.good {
