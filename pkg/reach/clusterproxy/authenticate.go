@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,6 +26,8 @@ type authenticator struct {
 	reviews        *tokenReviews
 	clientCA       func() *x509.CertPool
 	host           RequestAuthenticator
+	// prefixes are the path prefixes of clusters. Pages below them are foreign.
+	prefixes []string
 }
 
 // authenticate returns the caller. The error is errUnauthenticated, or why the caller could not be determined.
@@ -83,7 +84,7 @@ func (a *authenticator) ofToken(token string) (Caller, error) {
 // ofCertificate reads the user from a client certificate. As in Kubernetes, the common name is the user name and the
 // organizations are the groups.
 func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
-	if a.clientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || foreign(r) {
+	if a.clientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || foreign(r, a.prefixes) {
 		return Caller{}, errUnauthenticated
 	}
 	roots := a.clientCA()
@@ -100,20 +101,6 @@ func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
 		return Caller{}, fmt.Errorf("client certificate: %w", errUnauthenticated)
 	}
 	return known(Caller{Identity: Identity{Name: own.Subject.CommonName, Groups: own.Subject.Organization}})
-}
-
-// foreign reports whether a browser sent a cross-site request. Browsers send the user's certificate with such requests,
-// but no bearer token.
-func foreign(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
-		return site != "same-origin" && site != "none"
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	from, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
 // known refuses anonymous callers, whatever their source.

@@ -80,6 +80,33 @@ func TestTokenReviews_LimitsUnknownTokens(t *testing.T) {
 	})
 }
 
+// All requests with one unknown token share one review. The number of those that wait for it is limited too.
+func TestTokenReviews_LimitsRequestsWithOneUnknownToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		reviews := newTokenReviews(slowReviewer{tokenReviewer{newWorld(t)}, let}, nil)
+		var asking sync.WaitGroup
+		for range maxStrangers {
+			asking.Go(func() {
+				if _, err := reviews.caller(t.Context(), "stranger"); !errors.Is(err, errUnauthenticated) {
+					t.Errorf("an unknown token: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		var no *refusal
+		if _, err := reviews.caller(t.Context(), "stranger"); !errors.As(err, &no) ||
+			no.code != http.StatusTooManyRequests {
+			t.Errorf("one more request: %v", err)
+		}
+		close(let)
+		asking.Wait()
+		if len(reviews.strangers) > 0 {
+			t.Error("places are not released")
+		}
+	})
+}
+
 // Users who watch a cluster leave streams for others, for other clusters, and for the machine identity.
 func TestProxy_WatchesAreLimited(t *testing.T) {
 	w := newWorld(t)

@@ -147,17 +147,20 @@ func hasToken(values []string, token string) bool {
 // cluster, or a workload behind it, must not set them.
 var dropped = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins",
-	"Service-Worker-Allowed", "Refresh",
+	"Public-Key-Pins-Report-Only", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch",
+	"Origin-Agent-Cluster", "Service-Worker-Allowed", "Refresh",
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Timing-Allow-Origin",
 	"Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info", "Authentication-Info",
 }
 
-// cleanAnswer removes headers that the cluster must not set. at is the target of the request. hosts are the host names
+// cleanAnswer removes headers that the cluster must not set, and confines its pages. at is the target of the request. hosts are the host names
 // that mean the cluster in a Location. away reports that the answer had a Location that leads elsewhere, which was
 // removed.
 func cleanAnswer(header http.Header, at target, hosts []string) (away bool) {
 	for _, name := range dropped {
 		header.Del(name)
 	}
+	confine(header)
 	locations := header["Location"]
 	header.Del("Location")
 	if len(locations) == 1 {

@@ -135,6 +135,7 @@ func TestCleanAnswer_RemovesHeadersForThisServer(t *testing.T) {
 	want := http.Header{
 		"Location": {"/k8s/clusters/c-m-a/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"},
 		"X-Kubernetes-Pf-Flowschema-Uid": {"1"},
+		"Content-Security-Policy":        {"sandbox"}, "X-Content-Type-Options": {"nosniff"},
 	}
 	if diff := cmp.Diff(want, header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)

@@ -51,7 +51,7 @@ func New(o Options) (*Proxy, error) {
 		longLimiter: newLimiter(shares{atMost(o.MaxLongRunningPerNamespace), atMost(o.MaxLongRunning),
 			atMost(o.MaxLongRunningPerCaller)}),
 		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup,
-			clientCA: o.ClientCA, host: o.Authenticator},
+			clientCA: o.ClientCA, host: o.Authenticator, prefixes: o.Prefixes},
 	}
 	p.queue = p.newQueue()
 	if o.TokenReviews != nil {
@@ -94,6 +94,9 @@ func (p *Proxy) serve(e *exchange) error {
 	if e.r.Method == http.MethodConnect || e.r.Method == http.MethodTrace {
 		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed,
 			message: "this method is not allowed"}
+	}
+	if forServiceWorker(e.r.Header) {
+		return forbidden("a page must not load a service worker from a cluster")
 	}
 	at, ok := splitPath(escapedPath(e.r.URL), p.options.Prefixes)
 	if !ok {

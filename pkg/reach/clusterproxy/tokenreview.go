@@ -28,6 +28,8 @@ const (
 	// maxReviews limits concurrent reviews: separately for tokens that were valid before and for all others, which any
 	// client can send.
 	maxReviews = 64
+	// maxStrangers limits the requests with other tokens that wait for a review.
+	maxStrangers = 1024
 )
 
 // tokenReviews asks the management cluster to identify the bearers of tokens.
@@ -38,6 +40,7 @@ type tokenReviews struct {
 	// known are digests of tokens that were valid. Other tokens compete only with each other.
 	known                  *cache.LRUExpireCache
 	knownRoom, strangeRoom chan struct{}
+	strangers              chan struct{}
 }
 
 // tokenAnswer is the cached result of a review.
@@ -50,6 +53,7 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 	t := &tokenReviews{
 		client: client, audiences: audiences, known: cache.NewLRUExpireCache(memoSize),
 		knownRoom: make(chan struct{}, maxReviews), strangeRoom: make(chan struct{}, maxReviews),
+		strangers: make(chan struct{}, maxStrangers),
 	}
 	t.answers = newMemo(func(a tokenAnswer) time.Duration {
 		if a.good {
@@ -63,6 +67,14 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 // caller returns the bearer of a token. The error is errUnauthenticated, a refusal, or a failure of the management
 // cluster.
 func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
+	if _, ok := t.known.Get(naming.SHA256(token)); !ok {
+		select {
+		case t.strangers <- struct{}{}:
+			defer func() { <-t.strangers }()
+		default:
+			return Caller{}, tooMany(rejectedTokens)
+		}
+	}
 	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) {
 		return t.inTurn(ctx, token)
 	})
