@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -21,6 +22,9 @@ type Limits struct {
 	// ProxyLongRequests is the number of long-running requests of users to one cluster: watches, exec, logs and
 	// port-forwards. ProxyLongRequestsPerNamespace is the number for all clusters of a namespace.
 	ProxyLongRequests, ProxyLongRequestsPerNamespace int64
+	// ProxyRecheckSeconds is how long a long-running request may continue after its user lost the credential or the
+	// permission.
+	ProxyRecheckSeconds int64
 	// ProxyRequests is the number of requests of users to clusters that run at the same time. It excludes long-running
 	// requests. ProxyRequestsPerCluster and ProxyRequestsPerNamespace are the numbers for one cluster and for all
 	// clusters of a namespace.
@@ -54,6 +58,7 @@ func (l *Limits) All() []Limit {
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
 			&l.ProxyLongRequestsPerNamespace},
+		{"proxy-recheck-seconds", int64(clusterproxy.DefaultRecheck / time.Second), &l.ProxyRecheckSeconds},
 		{"proxy-requests", clusterproxy.DefaultMaxInFlight, &l.ProxyRequests},
 		{"proxy-requests-per-cluster", clusterproxy.DefaultMaxInFlightPerCluster, &l.ProxyRequestsPerCluster},
 		{"proxy-requests-per-namespace", clusterproxy.DefaultMaxInFlightPerNamespace, &l.ProxyRequestsPerNamespace},
@@ -93,5 +98,6 @@ func (l *Limits) ofProxy(o clusterproxy.Options) clusterproxy.Options {
 	o.MaxInFlight, o.MaxInFlightPerNamespace = int(l.ProxyRequests), int(l.ProxyRequestsPerNamespace)
 	o.MaxInFlightPerCluster, o.MaxWaitingPerNamespace = int(l.ProxyRequestsPerCluster), int(l.ProxyWaitingRequests)
 	o.MaxLongRunning, o.MaxLongRunningPerNamespace = int(l.ProxyLongRequests), int(l.ProxyLongRequestsPerNamespace)
+	o.Recheck = time.Duration(l.ProxyRecheckSeconds) * time.Second
 	return o
 }

@@ -47,6 +47,9 @@ type Record struct {
 	Status int
 	// Cut means that the answer ended before it was complete.
 	Cut bool
+	// Reason is why Drover ended a long-running request, or empty: the caller lost the permission, or Drover could not
+	// check it for too long.
+	Reason string
 	// Duration is the time since the request arrived.
 	Duration time.Duration
 	// Received and Sent are the bytes of bodies from and to the client. After an upgrade they count all bytes.
@@ -75,6 +78,9 @@ func logRecords(log logrus.FieldLogger) func(Record) {
 		}
 		if r.TokenID != "" {
 			fields["tokenID"] = r.TokenID
+		}
+		if r.Reason != "" {
+			fields["reason"] = r.Reason
 		}
 		if r.Stage == StageEnded {
 			fields["status"], fields["cut"], fields["duration"] = r.Status, r.Cut, r.Duration.String()

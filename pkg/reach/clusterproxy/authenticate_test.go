@@ -96,7 +96,7 @@ func TestTokenReviews_AudiencesMustMatch(t *testing.T) {
 	token := jwt(`{"aud":"drover-proxy"}`)
 	w.user("jane")
 	w.users[token] = w.users["token-of-jane"]
-	reviews := newTokenReviews(tokenReviewer{w}, []string{DefaultAudience})
+	reviews := newTokenReviews(tokenReviewer{w}, []string{DefaultAudience}, answerFor)
 	caller, err := reviews.caller(t.Context(), token)
 	check(t, err)
 	if caller.Name != "jane" || !slices.Equal(w.reviewed[0].Audiences, []string{"drover-proxy"}) {
@@ -117,7 +117,7 @@ func TestTokenReviews_CachesAnswersBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		token := w.user("jane")
-		reviews := newTokenReviews(tokenReviewer{w}, nil)
+		reviews := newTokenReviews(tokenReviewer{w}, nil, answerFor)
 		who := func(token string) string {
 			caller, err := reviews.caller(t.Context(), token)
 			if err != nil && !errors.Is(err, errUnauthenticated) {
@@ -293,7 +293,7 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			a := &authenticator{clientCA: func() *x509.CertPool { return test.pool }, tokens: w, lookup: w.lookup,
-				reviews: newTokenReviews(tokenReviewer{w}, nil)}
+				reviews: newTokenReviews(tokenReviewer{w}, nil, answerFor)}
 			r := httptest.NewRequest(http.MethodGet, "https://drover.example/k8s/clusters/c-m-a/", nil)
 			r.Header, r.TLS = headersOf(test.headers),
 				&tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.certificate}}

@@ -15,9 +15,6 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// reviewFor is how long the answer of a review is cached, positive or negative.
-const reviewFor = 10 * time.Second
-
 // authorizer decides whether a caller may reach a cluster, and whom it may impersonate.
 type authorizer struct {
 	client  authorizationclient.SubjectAccessReviewInterface
@@ -30,7 +27,7 @@ type authorizer struct {
 func newAuthorizer(o Options) *authorizer {
 	return &authorizer{
 		client: o.AccessReviews, lookup: o.Lookup, verb: o.Verb, host: o.Authorizer,
-		answers: newMemo(func(bool) time.Duration { return reviewFor }),
+		answers: newMemo(func(bool) time.Duration { return o.answersFor() }),
 	}
 }
 

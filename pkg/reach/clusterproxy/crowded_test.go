@@ -36,7 +36,7 @@ func TestTokenReviews_LimitsUnknownTokens(t *testing.T) {
 		w := newWorld(t)
 		token := w.user("jane")
 		let := make(chan struct{}, 1)
-		reviews := newTokenReviews(slowReviewer{tokenReviewer{w}, let}, nil)
+		reviews := newTokenReviews(slowReviewer{tokenReviewer{w}, let}, nil, answerFor)
 		ask := func(token string) (string, error) {
 			caller, err := reviews.caller(t.Context(), token)
 			return caller.Name, err
@@ -84,7 +84,7 @@ func TestTokenReviews_LimitsUnknownTokens(t *testing.T) {
 func TestTokenReviews_LimitsRequestsWithOneUnknownToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
-		reviews := newTokenReviews(slowReviewer{tokenReviewer{newWorld(t)}, let}, nil)
+		reviews := newTokenReviews(slowReviewer{tokenReviewer{newWorld(t)}, let}, nil, answerFor)
 		var asking sync.WaitGroup
 		for range maxStrangers {
 			asking.Go(func() {

@@ -35,6 +35,8 @@ type exchange struct {
 	// tokenID is the identifier of the issued token.
 	tokenID string
 	cut     bool
+	// reason is why Drover ended the request.
+	reason string
 }
 
 // exchangeKey is the context key of a forwarded request's exchange.
@@ -112,7 +114,7 @@ func (e *exchange) record(stage Stage) Record {
 		r.Downstream = e.what.As.Name
 	}
 	if stage == StageEnded {
-		r.Status, r.Cut, r.Duration = e.w.status, e.cut, time.Since(e.start)
+		r.Status, r.Cut, r.Duration, r.Reason = e.w.status, e.cut, time.Since(e.start), e.reason
 		r.Received, r.Sent = e.w.received.Load(), e.w.sent.Load()
 	}
 	return r

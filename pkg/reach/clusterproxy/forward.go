@@ -30,6 +30,16 @@ func (p *Proxy) forward(e *exchange) {
 	e.forwarded = true
 	if e.long {
 		p.options.Audit(e.record(StageStarted))
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		defer end(nil)
+		defer func() {
+			if over, ok := errors.AsType[*ended](context.Cause(ctx)); ok {
+				e.reason = over.reason
+			}
+		}()
+		defer e.guard(ctx, end)()
+		e.w.until = ctx
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, p.options.RequestTimeout, errDeadline)
@@ -143,12 +153,15 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 // lost returns the refusal for a request without an answer. cause is why the request's context ended, or nil.
 func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	log := p.options.Log.WithError(err).WithField("clusterID", e.at.Cluster)
+	var over *ended
 	switch {
 	case errors.Is(cause, errDeadline):
 		return &refusal{
 			code: http.StatusGatewayTimeout, reason: metav1.StatusReasonTimeout,
 			message: "cluster " + quote(e.at.Cluster) + " did not answer within " + p.options.RequestTimeout.String(),
 		}
+	case errors.As(cause, &over):
+		return over.answer
 	case cause != nil:
 		return clientGone()
 	case errors.Is(err, errAgentRefused):

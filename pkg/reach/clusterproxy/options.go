@@ -22,6 +22,7 @@ import (
 const (
 	DefaultVerb           = "get"
 	DefaultRequestTimeout = time.Minute
+	DefaultRecheck        = time.Minute
 	DefaultMaxInFlight    = 400
 	// One namespace, and one cluster in it, get these slots from the fair queue while no other needs slots.
 	DefaultMaxInFlightPerNamespace = 200
@@ -43,7 +44,7 @@ func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/
 // RequestAuthenticator identifies the caller of a request.
 type RequestAuthenticator interface {
 	// Authenticate returns the user. ok is false for a request without a valid credential. An error means that the
-	// result is unknown.
+	// result is unknown. Drover asks again with the same request, without its body, while a long-running request runs.
 	Authenticate(r *http.Request) (found user.Info, ok bool, err error)
 }
 
@@ -94,6 +95,10 @@ type Options struct {
 	PassSystemGroups bool
 	// RequestTimeout limits requests that are not long-running. Zero means DefaultRequestTimeout.
 	RequestTimeout time.Duration
+	// Recheck is how long a long-running request may continue after its caller has lost the credential or the
+	// permission. Zero means DefaultRecheck. While the management cluster does not answer, the request continues for
+	// five times as long.
+	Recheck time.Duration
 	// MaxInFlight is the number of slots: of concurrent requests that are not long-running. Zero means
 	// DefaultMaxInFlight, negative means unlimited. Namespaces, clusters and callers share the slots, so that none takes
 	// all of them.
@@ -142,6 +147,7 @@ type Options struct {
 func (o Options) complete() (Options, error) {
 	o.Verb = cmp.Or(o.Verb, DefaultVerb)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	o.Recheck = cmp.Or(o.Recheck, DefaultRecheck)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
 	o.MaxInFlightPerNamespace = cmp.Or(o.MaxInFlightPerNamespace, DefaultMaxInFlightPerNamespace)
 	o.MaxInFlightPerCluster = cmp.Or(o.MaxInFlightPerCluster, DefaultMaxInFlightPerCluster)
@@ -180,6 +186,7 @@ func (o Options) validate() error {
 		{nobody, "no caller can be authenticated: set Authenticator, TokenReviews, Tokens or ClientCA"},
 		{o.Tokens != nil && o.TokenNamespace == "", "TokenNamespace must be set together with Tokens"},
 		{o.RequestTimeout < 0, "RequestTimeout must not be negative"},
+		{o.Recheck < time.Second, "Recheck must be at least a second"},
 		{
 			o.EndpointTokenLife < endpointtoken.LeastLife || o.EndpointTokenLife > endpointtoken.MaxLife,
 			"EndpointTokenLife must be from " + endpointtoken.LeastLife.String() + " to " +

@@ -55,7 +55,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.queue = p.newQueue()
 	if o.TokenReviews != nil {
-		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
+		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences, o.answersFor())
 	}
 	p.forwarder = &httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold,
@@ -141,18 +141,24 @@ func (p *Proxy) checked(e *exchange, check func() error) (err error) {
 }
 
 // authorize decides the downstream identity of a request and checks the permissions.
-func (p *Proxy) authorize(e *exchange) error {
-	decided, no := decide(e.caller, e.r.Header, p.options.PassSystemGroups)
+func (p *Proxy) authorize(e *exchange) (err error) {
+	e.what, err = p.allowed(e.r.Context(), e.caller, e)
+	return err
+}
+
+// allowed decides the downstream identity of a caller's request. The error is a refusal, or why the permissions are
+// unknown.
+func (p *Proxy) allowed(ctx context.Context, caller Caller, e *exchange) (decision, error) {
+	decided, no := decide(caller, e.r.Header, p.options.PassSystemGroups)
 	if no != nil {
-		return no
+		return decision{}, no
 	}
-	e.what = decided
-	ctx, cancel := context.WithTimeout(e.r.Context(), p.options.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.options.RequestTimeout)
 	defer cancel()
-	if err := p.authorizer.access(ctx, e.caller, e.at.Cluster); err != nil {
-		return err
+	if err := p.authorizer.access(ctx, caller, e.at.Cluster); err != nil {
+		return decided, err
 	}
-	return p.authorizer.impersonate(ctx, e.caller, decided)
+	return decided, p.authorizer.impersonate(ctx, caller, decided)
 }
 
 // refusalOf converts an error to an answer for the client. It logs internal problems.

@@ -2,6 +2,7 @@ package clusterproxy
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ type recorder struct {
 	hijacked bool
 	sent     atomic.Int64
 	received atomic.Int64
+	// until ends with a long-running request. An upgraded connection then closes.
+	until context.Context
 }
 
 // Unwrap lets http.ResponseController flush and set deadlines.
@@ -52,6 +55,10 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	r.hijacked, r.status = true, http.StatusSwitchingProtocols
+	if r.until != nil {
+		// httputil closes the connection to the cluster. A client that is silent would keep its own.
+		context.AfterFunc(r.until, func() { _ = conn.Close() })
+	}
 	return &countingConn{Conn: conn, recorder: r}, buffered, nil
 }
 

@@ -21,8 +21,7 @@ import (
 const DefaultAudience = "drover-proxy"
 
 const (
-	goodTokenFor = 10 * time.Second
-	badTokenFor  = time.Second
+	badTokenFor = time.Second
 	// goodBeforeFor is how long a token that was valid keeps access to the reserved review slots.
 	goodBeforeFor = time.Hour
 	// maxReviews limits concurrent reviews: separately for tokens that were valid before and for all others, which any
@@ -49,7 +48,8 @@ type tokenAnswer struct {
 	who  Identity
 }
 
-func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences []string) *tokenReviews {
+func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences []string,
+	goodFor time.Duration) *tokenReviews {
 	t := &tokenReviews{
 		client: client, audiences: audiences, known: cache.NewLRUExpireCache(memoSize),
 		knownRoom: make(chan struct{}, maxReviews), strangeRoom: make(chan struct{}, maxReviews),
@@ -57,7 +57,7 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 	}
 	t.answers = newMemo(func(a tokenAnswer) time.Duration {
 		if a.good {
-			return goodTokenFor
+			return goodFor
 		}
 		return badTokenFor
 	})
