@@ -7,12 +7,16 @@
 //   - authenticator identifies the caller: by a token of Drover's own (Issue), a token of the management cluster
 //     (TokenReview), or a client certificate. If the host program provides an authenticator, only that one counts.
 //     Anonymous callers are refused.
+//     A certificate does not count for requests of foreign pages in a browser.
 //   - authorizer asks the management cluster whether the caller may get the Cluster. Without access, the refusal is
 //     identical, byte for byte, for existing and missing clusters.
 //   - decide derives the downstream identity from the caller and the impersonation it asks for. It also returns the
 //     reviews that the management cluster must allow first. It is a pure function. The downstream API server does the
 //     rest with its own RBAC.
-//   - forward streams the request and its answer.
+//   - fairQueue gives the request a slot. Namespaces, clusters and callers share the slots. Long-running requests have a
+//     limiter instead.
+//   - forward streams the request and its answer. While a long-running request is open, guard repeats the steps of the
+//     authenticator, the authorizer and decide.
 //
 // # Names of two domains
 //

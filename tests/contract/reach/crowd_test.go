@@ -147,20 +147,10 @@ func (c *crowd) enroll(namespace string) {
 
 func userName(user int) string { return fmt.Sprint("user-", user) }
 
-// join creates a cluster in which users can read only their own objects. It runs the cluster's agent in this process,
-// because two agent pods would share the ports of this host.
+// join creates a cluster in which users can read only their own objects.
 func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) {
 	c.Helper()
-	id := c.cluster(namespace, name)
-	address := c.command(id)
-	_, manifest := c.fetch(address, nil)
-	objects := strings.Split(manifest, "---\n")
-	for i, object := range objects {
-		if strings.Contains(object, "kind: Deployment") {
-			objects[i] = ""
-		}
-	}
-	c.kubectlOK(downstream.Kubeconfig(), strings.Join(objects, "---\n"), "apply", "-f", "-")
+	id := c.attach(namespace, name, downstream)
 	config := downstream.RESTConfig()
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
@@ -171,9 +161,26 @@ func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) 
 	for user := range crowdSize {
 		c.furnish(client, namespace, name, userName(user))
 	}
-	c.runAgent(id, address, downstream)
 	c.clusters = append(c.clusters, id)
-	c.awaitCondition(id, "Connected", "True", time.Minute)
+}
+
+// attach imports a cluster and returns its ID. It runs the cluster's agent in this process, because two agent pods
+// would share the ports of this host.
+func (w *world) attach(namespace, name string, downstream *managementplane.Plane) (id string) {
+	w.Helper()
+	id = w.cluster(namespace, name)
+	address := w.command(id)
+	_, manifest := w.fetch(address, nil)
+	objects := strings.Split(manifest, "---\n")
+	for i, object := range objects {
+		if strings.Contains(object, "kind: Deployment") {
+			objects[i] = ""
+		}
+	}
+	w.kubectlOK(downstream.Kubeconfig(), strings.Join(objects, "---\n"), "apply", "-f", "-")
+	w.runAgent(id, address, downstream)
+	w.awaitCondition(id, "Connected", "True", time.Minute)
+	return id
 }
 
 // furnish creates the objects that one user may read in one cluster.
@@ -198,11 +205,11 @@ func (c *crowd) furnish(client kubernetes.Interface, namespace, cluster, user st
 }
 
 // runAgent runs the agent of a cluster until the test ends.
-func (c *crowd) runAgent(id, address string, downstream *managementplane.Plane) {
-	c.Helper()
+func (w *world) runAgent(id, address string, downstream *managementplane.Plane) {
+	w.Helper()
 	file := func(name, content string) string {
-		path := filepath.Join(c.dir, id+"-"+name)
-		c.must(os.WriteFile(path, []byte(content), 0o600))
+		path := filepath.Join(w.dir, id+"-"+name)
+		w.must(os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	config := downstream.RESTConfig()
@@ -210,19 +217,19 @@ func (c *crowd) runAgent(id, address string, downstream *managementplane.Plane) 
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	options := clusteragent.Options{
-		ServerURL: c.server.ServerURL, TokenFile: file("registration", registration), CAFile: file("ca", c.authority()),
+		ServerURL: w.server.ServerURL, TokenFile: file("registration", registration), CAFile: file("ca", w.authority()),
 		APIServer: config.Host, APIServerCAFile: file("api-server-ca", string(config.CAData)),
-		APIServerTokenFile: file("account", c.kubectlOK(downstream.Kubeconfig(), "", "-n", "cattle-system", "create",
+		APIServerTokenFile: file("account", w.kubectlOK(downstream.Kubeconfig(), "", "-n", "cattle-system", "create",
 			"token", "cattle")), Log: log,
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := clusteragent.Run(ctx, options); err != nil && ctx.Err() == nil {
-			c.Errorf("agent of %s: %v", id, err)
+			w.Errorf("agent of %s: %v", id, err)
 		}
 	})
-	c.Cleanup(func() { cancel(); running.Wait() })
+	w.Cleanup(func() { cancel(); running.Wait() })
 }
 
 // ask sends one of the requests of a user, and checks that the answer is for this user and from this cluster.

@@ -107,6 +107,16 @@ func (r *Replica) tell() {
 	}
 }
 
+// Log returns what the process and its predecessors have logged.
+func (r *Replica) Log() string {
+	r.t.Helper()
+	text, err := os.ReadFile(r.log)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // AwaitReady waits until the replica serves machines.
 func (r *Replica) AwaitReady() {
 	r.t.Helper()
