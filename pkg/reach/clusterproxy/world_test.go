@@ -65,6 +65,20 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// change changes the world while requests run.
+func (w *world) change(do func(w *world)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do(w)
+}
+
+// reviews is the number of access reviews until now.
+func (w *world) reviews() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.asked)
+}
+
 // user registers a token whose user may reach the given clusters.
 func (w *world) user(name string, clusters ...string) (token string) {
 	token = "token-of-" + name
@@ -151,6 +165,8 @@ func (w *world) transport(cluster string) (http.RoundTripper, error) {
 }
 
 func (w *world) GetByIndex(index, key string) ([]*corev1.Secret, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var found []*corev1.Secret
 	for _, secret := range w.secrets {
 		keys, err := TokenIndexer(secret)

@@ -42,7 +42,7 @@ func TestRevocation(t *testing.T) {
 		"--resource=clusters.provisioning.cattle.io")
 	w.runPod()
 
-	t.Run("", func(t *testing.T) { w.of(t).revocations(namespace, id) }) // waits for its parallel tests
+	t.Run("open requests", func(t *testing.T) { w.of(t).revocations(namespace, id) }) // waits for parallel tests
 	audited := w.server.Log()
 	for _, reason := range []string{"reason=\"revoked: user ", "reason=\"revoked: the credential is no longer valid\""} {
 		if !strings.Contains(audited, reason) {
