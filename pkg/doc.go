@@ -101,6 +101,7 @@
 //   - admission: what the API server refuses before any controller sees it
 //   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)
 //   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
+//   - reach/unread: streams whose reader stops reading, and what all of them may hold
 //   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
 //   - operate/inspect, operate/preview: the same decisions, explained and asked in advance
 //   - operate/backup: what belongs to a cluster, and how it moves to another management cluster

@@ -44,6 +44,12 @@
 // are refused, because the new token would outlive its basis. Below EndpointsPrefix the callers get the addresses of
 // the endpoint's servers.
 //
+// # Unread answers
+//
+// An answer that its client does not read holds up to 320 KiB here: the window of its stream in the tunnel, and buffers.
+// Options.Unread ends such requests, because clients may have thousands of them. Requests without a time limit also end
+// when one write is blocked for a minute: that client reads less than 32 KiB in a minute, or nothing.
+//
 // # Serving it
 //
 // The handler needs the original path: do not put it below http.ServeMux, which cleans paths. For requests that it

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
 // exchange is one request and its state.
@@ -28,6 +30,8 @@ type exchange struct {
 	upgrade string
 	// transport reaches the cluster.
 	transport http.RoundTripper
+	// answer supervises the client of a forwarded request.
+	answer *unread.Writer
 	// hosts are the host names that mean the cluster in its own answer.
 	hosts []string
 	// forwarded means that the cluster may have received the request.

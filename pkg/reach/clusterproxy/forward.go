@@ -45,6 +45,7 @@ func (p *Proxy) forward(e *exchange) {
 		ctx, cancel = context.WithTimeoutCause(ctx, p.options.RequestTimeout, errDeadline)
 		defer cancel()
 	}
+	defer e.supervise()()
 	e.setDeadlines()
 
 	out := e.r.Clone(ctx)
@@ -59,7 +60,7 @@ func (p *Proxy) forward(e *exchange) {
 
 // setDeadlines replaces the listener's deadlines, which are for requests that the server answers itself. The new
 // deadlines also end clients that neither read nor send, because they would otherwise hold a slot forever. Long-running
-// requests have no deadline. Errors are ignored, because some connections support no deadlines.
+// requests have no deadline: supervise ends their clients. Errors are ignored, because some connections support no deadlines.
 func (e *exchange) setDeadlines() {
 	var until time.Time
 	if life := e.proxy.options.RequestTimeout; !e.long {
@@ -141,6 +142,7 @@ func modify(answer *http.Response) error {
 		answer.Header.Set(auditIDHeader, e.id)
 	}
 	wire.PassOn(answer)
+	e.superviseAnswer(answer)
 	return nil
 }
 

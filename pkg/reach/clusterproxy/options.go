@@ -16,6 +16,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
 // Defaults of Options. The timeout and the number of requests equal those of kube-apiserver.
@@ -119,6 +120,9 @@ type Options struct {
 	// MaxLongRunningPerCaller is the same limit for one user. Zero means DefaultMaxLongRunningPerCaller, negative means
 	// unlimited.
 	MaxLongRunningPerCaller int
+	// Unread ends requests whose client stops reading. A tenant is the namespace of a cluster. nil means one without
+	// budgets.
+	Unread *unread.Ledger
 	// Prefixes are the path prefixes of clusters, with a slash at both ends. Empty means DefaultPrefixes.
 	Prefixes []string
 
@@ -157,6 +161,9 @@ func (o Options) complete() (Options, error) {
 	o.MaxLongRunning = cmp.Or(o.MaxLongRunning, DefaultMaxLongRunning)
 	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
 	o.EndpointTokenLife = cmp.Or(o.EndpointTokenLife, endpointtoken.DefaultLife)
+	if o.Unread == nil {
+		o.Unread = unread.New(unread.Options{})
+	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{DefaultAudience}
 	}

@@ -1,0 +1,138 @@
+package unread
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Writer returns an answer that a Ledger ends when its client stops reading. It removes the write deadline of the
+// listener, which is for complete answers. Call Done after the last write.
+func (l *Ledger) Writer(w http.ResponseWriter, tenant string, kind Kind) *Writer {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // some writers support no deadlines
+	a := &Writer{ResponseWriter: w, control: control, kind: kind}
+	a.stream = l.Stream(tenant, kind, a.end)
+	return a
+}
+
+// Writer is an answer.
+type Writer struct {
+	http.ResponseWriter
+	// Free frees what the answer holds. It is called at most once, when the Ledger ends the answer. It is set before
+	// the first write. nil does nothing.
+	Free func()
+
+	control *http.ResponseController
+	kind    Kind
+	stream  *Stream
+}
+
+// Unwrap lets http.ResponseController set deadlines.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write writes a part of the answer.
+func (w *Writer) Write(p []byte) (n int, err error) {
+	err = w.stream.Do(func() error {
+		n, err = w.ResponseWriter.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// FlushError sends what was written. It can block like Write.
+func (w *Writer) FlushError() error { return w.stream.Do(w.control.Flush) }
+
+// Hijack hands the connection to the caller. Writes to it are supervised, too.
+func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	below, buffered, err := w.control.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &conn{Conn: below}
+	c.stream = w.stream.ledger.Stream(w.stream.tenant, w.kind, func() {
+		c.cut()
+		w.free()
+	})
+	return c, buffered, nil
+}
+
+// Done limits the time for the rest of the answer, which the server sends after its handler has returned.
+func (w *Writer) Done() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.stream.ledger.options.Timeout))
+}
+
+func (w *Writer) end() {
+	_ = w.control.SetWriteDeadline(time.Unix(1, 0)) // unblocks the write
+	w.free()
+}
+
+// free works in the background, because the other side may be slow, too. A write over HTTP/2 stays blocked while the
+// client does not read its whole connection. Until the server ends that, the memory must already be free.
+func (w *Writer) free() {
+	if w.Free != nil {
+		go w.Free()
+	}
+}
+
+// conn is a connection that was taken over from a server.
+type conn struct {
+	net.Conn
+	stream *Stream
+}
+
+func (c *conn) Write(p []byte) (n int, err error) {
+	err = c.stream.Do(func() error {
+		n, err = c.Conn.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// CloseWrite ends the sending direction, if the connection supports that.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed // ends both directions
+}
+
+// cut ends the connection. Closing TLS waits to send an alert, so cut first closes the connection below it.
+func (c *conn) cut() {
+	if secured, ok := c.Conn.(interface{ NetConn() net.Conn }); ok {
+		_ = secured.NetConn().Close()
+		return
+	}
+	_ = c.Conn.Close()
+}
+
+// Body returns the body of an answer that switches protocols, with supervised writes to the other side. Its reader is
+// another program, which may take its time: use a patient Kind.
+func (l *Ledger) Body(body io.ReadWriteCloser, tenant string, kind Kind) io.ReadWriteCloser {
+	b := &both{ReadWriteCloser: body}
+	b.stream = l.Stream(tenant, kind, func() { go b.Close() })
+	return b
+}
+
+type both struct {
+	io.ReadWriteCloser
+	stream *Stream
+}
+
+func (b *both) Write(p []byte) (n int, err error) {
+	err = b.stream.Do(func() error {
+		n, err = b.ReadWriteCloser.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// CloseWrite ends the sending direction, if the other side supports that.
+func (b *both) CloseWrite() error {
+	if half, ok := b.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed // ends both directions
+}
