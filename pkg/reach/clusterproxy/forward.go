@@ -60,7 +60,8 @@ func (p *Proxy) forward(e *exchange) {
 
 // setDeadlines replaces the listener's deadlines, which are for requests that the server answers itself. The new
 // deadlines also end clients that neither read nor send, because they would otherwise hold a slot forever. Long-running
-// requests have no deadline: supervise ends their clients. Errors are ignored, because some connections support no deadlines.
+// requests have no deadline: supervise ends their clients. Errors are ignored, because some connections support no
+// deadlines.
 func (e *exchange) setDeadlines() {
 	var until time.Time
 	if life := e.proxy.options.RequestTimeout; !e.long {
@@ -142,7 +143,7 @@ func modify(answer *http.Response) error {
 		answer.Header.Set(auditIDHeader, e.id)
 	}
 	wire.PassOn(answer)
-	e.superviseAnswer(answer)
+	answer.Body = e.answer.From(answer.Body, unreadUpgrade)
 	return nil
 }
 

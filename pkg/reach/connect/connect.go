@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
 // DefaultWait is how long a request waits for objects that are about to be created. Install scripts time out after a
@@ -71,6 +72,9 @@ type Options struct {
 	Ending <-chan struct{}
 	// Wait is how long a request waits for objects that are about to be created. 0 means DefaultWait.
 	Wait time.Duration
+	// Unread ends answers to agents and downloads that the client does not read. A tenant is the namespace of a
+	// machine. nil means one without budgets.
+	Unread *unread.Ledger
 	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 	// Log receives messages. nil means the standard logger.
@@ -155,6 +159,9 @@ func (o *Options) setDefaults() {
 	}
 	o.MachineWrites = cmp.Or(o.MachineWrites, DefaultMachineWrites)
 	o.MachineWriteBytes = cmp.Or(o.MachineWriteBytes, DefaultMachineWriteBytes)
+	if o.Unread == nil {
+		o.Unread = unread.New(unread.Options{})
+	}
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 }
 
@@ -168,7 +175,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			handler(w, r)
 		}
 	case strings.HasPrefix(path, assetsPrefix) && r.URL.EscapedPath() == path:
-		s.assets.serve(w, r, strings.TrimPrefix(path, assetsPrefix))
+		answer := s.Unread.Writer(w, downloads, unreadFile)
+		defer answer.Done()
+		s.assets.serve(answer, r, strings.TrimPrefix(path, assetsPrefix))
 	case strings.HasPrefix(path, importPrefix) && (s.Synced() || s.Agent == nil):
 		s.imports(w, r)
 	case !s.Synced():

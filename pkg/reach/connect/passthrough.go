@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
 // forwarded lists the request headers that reach the API server. All others are dropped, especially impersonation
@@ -41,6 +42,7 @@ type passthrough struct {
 	allowances *allowances
 	// composing limits the updates that are decoded at the same time, because that takes several times their size.
 	composing chan struct{}
+	unread    *unread.Ledger
 	proxy     *httputil.ReverseProxy
 	// ending is closed when this replica begins to shut down. recheck is the time between two checks of a token.
 	ending  <-chan struct{}
@@ -52,15 +54,15 @@ func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrou
 	log := o.Log
 	// Without Drover's credentials. Only the agent's own count at the API server.
 	anonymous := rest.AnonymousClientConfig(o.Upstream)
-	transport, err := rest.TransportFor(anonymous)
+	transport, err := narrowTransport(anonymous)
 	if err != nil {
-		return nil, fmt.Errorf("make transport to the API server: %w", err)
+		return nil, err
 	}
 	target, _, err := rest.DefaultServerUrlFor(anonymous)
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
-	p := &passthrough{grantOf: grantOf, reports: reports, ending: o.Ending, recheck: recheckTime, log: log,
+	p := &passthrough{grantOf: grantOf, reports: reports, ending: o.Ending, recheck: recheckTime, log: log, unread: o.Unread,
 		allowances: newAllowances(o.MachineWrites, o.MachineWriteBytes, o.Now),
 		composing:  make(chan struct{}, maxComposing)}
 	p.proxy = &httputil.ReverseProxy{
@@ -70,6 +72,9 @@ func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrou
 		ModifyResponse: func(answer *http.Response) error {
 			if held := leaseOf(answer.Request.Context()); held != nil {
 				answer.Body = endWith(held.ended, answer.Body)
+			}
+			if to, ok := answer.Request.Context().Value(answerKey{}).(*unread.Writer); ok {
+				answer.Body = to.From(answer.Body, unreadWatch)
 			}
 			return nil
 		},
@@ -82,6 +87,9 @@ func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrou
 	}
 	return p, nil
 }
+
+// answerKey is the context key of the answer to an agent.
+type answerKey struct{}
 
 // rewrite builds the outgoing request: same method, path, query and body, and only the necessary headers.
 func rewrite(r *httputil.ProxyRequest, target *url.URL) {
@@ -130,7 +138,14 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.watch(w, r, presented, granted)
 		return
 	}
-	p.proxy.ServeHTTP(w, r)
+	p.forward(w, r, granted.namespace)
+}
+
+// forward forwards a request, and ends it when the agent stops reading the answer.
+func (p *passthrough) forward(w http.ResponseWriter, r *http.Request, namespace string) {
+	answer := p.unread.Writer(w, namespace, unreadWatch)
+	defer answer.Done()
+	p.proxy.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), answerKey{}, answer)))
 }
 
 // update forwards an update, reduced to what an agent may change. It checks the machine's allowance before it reads the
@@ -155,7 +170,7 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 		return
 	}
 	replaceBody(r, body)
-	p.proxy.ServeHTTP(w, r)
+	p.forward(w, r, granted.namespace)
 }
 
 // watch forwards a watch as long as its token grants it.
@@ -168,7 +183,7 @@ func (p *passthrough) watch(w http.ResponseWriter, r *http.Request, presented st
 		// Other errors say nothing about the token.
 		return !errors.Is(err, errUnknown) && (err != nil || again.key() == granted.key())
 	})
-	p.proxy.ServeHTTP(w, r.WithContext(ctx))
+	p.forward(w, r.WithContext(ctx), granted.namespace)
 }
 
 // refuseForNow answers when a machine has used up its allowance. Kubernetes clients try again after the given time.

@@ -238,7 +238,7 @@ func (l *Ledger) excess(now time.Time) (all []*Stream) {
 	for over(l.bytes, l.options.Bytes) {
 		var most *tenant
 		for _, of := range l.tenants {
-			if old(of.oldest()) && (most == nil || of.bytes > most.bytes) {
+			if old(of.oldest()) && of.bytes > 0 && (most == nil || of.bytes > most.bytes) {
 				most = of
 			}
 		}

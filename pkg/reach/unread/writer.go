@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -21,13 +22,26 @@ func (l *Ledger) Writer(w http.ResponseWriter, tenant string, kind Kind) *Writer
 // Writer is an answer.
 type Writer struct {
 	http.ResponseWriter
-	// Free frees what the answer holds. It is called at most once, when the Ledger ends the answer. It is set before
-	// the first write. nil does nothing.
-	Free func()
 
 	control *http.ResponseController
 	kind    Kind
 	stream  *Stream
+	source  *source
+}
+
+// From returns the body to copy into the answer. It frees the memory of the body as soon as the Ledger ends the answer.
+// If the body is also an io.Writer, because both sides have changed the protocol, the Ledger supervises writes to it as
+// the given Kind. Its reader is another program, which may take its time, so that should be a patient Kind. Call From
+// before the first write.
+func (w *Writer) From(body io.ReadCloser, writes Kind) io.ReadCloser {
+	w.source = &source{body, sync.OnceValue(body.Close)}
+	to, ok := body.(io.Writer)
+	if !ok {
+		return w.source
+	}
+	b := &both{source: w.source, to: to}
+	b.stream = w.stream.ledger.Stream(w.stream.tenant, writes, func() { go b.Close() })
+	return b
 }
 
 // Unwrap lets http.ResponseController set deadlines.
@@ -72,8 +86,8 @@ func (w *Writer) end() {
 // free works in the background, because the other side may be slow, too. A write over HTTP/2 stays blocked while the
 // client does not read its whole connection. Until the server ends that, the memory must already be free.
 func (w *Writer) free() {
-	if w.Free != nil {
-		go w.Free()
+	if w.source != nil {
+		go w.source.Close()
 	}
 }
 
@@ -108,22 +122,26 @@ func (c *conn) cut() {
 	_ = c.Conn.Close()
 }
 
-// Body returns the body of an answer that switches protocols, with supervised writes to the other side. Its reader is
-// another program, which may take its time: use a patient Kind.
-func (l *Ledger) Body(body io.ReadWriteCloser, tenant string, kind Kind) io.ReadWriteCloser {
-	b := &both{ReadWriteCloser: body}
-	b.stream = l.Stream(tenant, kind, func() { go b.Close() })
-	return b
+// source is the body that becomes an answer.
+type source struct {
+	io.ReadCloser
+	end func() error
 }
 
+// Close passes on only the first call. HTTP/2 of net/http counts each (see wire.EndWithContext).
+func (s *source) Close() error { return s.end() }
+
+// both is a source after a change of protocols. Writes go to the other side.
 type both struct {
-	io.ReadWriteCloser
+	*source
+	to     io.Writer
 	stream *Stream
 }
 
+// Write implements io.Writer.
 func (b *both) Write(p []byte) (n int, err error) {
 	err = b.stream.Do(func() error {
-		n, err = b.ReadWriteCloser.Write(p)
+		n, err = b.to.Write(p)
 		return err
 	})
 	return n, err
@@ -131,7 +149,7 @@ func (b *both) Write(p []byte) (n int, err error) {
 
 // CloseWrite ends the sending direction, if the other side supports that.
 func (b *both) CloseWrite() error {
-	if half, ok := b.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+	if half, ok := b.to.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return net.ErrClosed // ends both directions
