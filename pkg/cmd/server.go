@@ -135,7 +135,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	if err != nil {
 		return err
 	}
-	return o.serveAll(ctx, s, certificate, reviews, func(ctx context.Context) error {
+	return o.serveAll(ctx, log, s, certificate, reviews, func(ctx context.Context) error {
 		if o.embedded || !o.leaderElect {
 			return leadTerms(ctx, log, func() error { return s.Lead(ctx) })
 		}
@@ -146,31 +146,32 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 // serveAll serves machines, health checks and admission webhooks, and leads, until ctx ends or one of them fails. It
 // serves webhooks only with a certificate for them. At the end it releases the lease at once. The endpoints continue to
 // serve until machines have moved to other replicas.
-func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config,
-	lead func(context.Context) error) error {
+func (o *serverOptions) serveAll(ctx context.Context, log logrus.FieldLogger, s *server.Server,
+	certificate, reviews *tls.Config, lead func(context.Context) error) error {
 	told := ctx
 	group, ctx := errgroup.WithContext(told)
-	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
+	machines, err := limited(ctx, log, listening{"machines", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)),
+		o.connections(log)}, &http.Server{Handler: s.Handler(), TLSConfig: certificate})
 	if err != nil {
 		return fmt.Errorf("listen for machines: %w", err)
 	}
-	operators, err := o.operatorEndpoints(ctx, s)
+	operators, err := o.operatorEndpoints(ctx, log, s)
 	if err != nil {
 		return err
 	}
 	// The endpoints' caches and the readiness state must exist until the last request is answered.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endServing()
-	endpoints := []endpoint{{&http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener}}
+	endpoints := []endpoint{machines}
 	if reviews != nil {
-		admission, err := listen(ctx, o.admissionAddress)
+		admission, err := limited(ctx, log, listening{"admission", o.admissionAddress, otherConnections},
+			&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews})
 		if err != nil {
 			return fmt.Errorf(
 				"listen for admission reviews: %w; --admission-address sets the address, --admission=off disables "+
 					"the webhooks", err)
 		}
-		endpoints = append(endpoints, endpoint{&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews},
-			admission})
+		endpoints = append(endpoints, admission)
 	}
 	group.Go(func() error {
 		defer endServing()
@@ -191,20 +192,22 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 }
 
 // operatorEndpoints returns the endpoints for operators: health, metrics and, if enabled, profiles.
-func (o *serverOptions) operatorEndpoints(ctx context.Context, s *server.Server) ([]endpoint, error) {
-	health, err := listen(ctx, o.healthAddress)
+func (o *serverOptions) operatorEndpoints(ctx context.Context, log logrus.FieldLogger, s *server.Server) ([]endpoint,
+	error) {
+	health, err := limited(ctx, log, listening{"health", o.healthAddress, otherConnections},
+		&http.Server{Handler: healthHandler(s)})
 	if err != nil {
 		return nil, fmt.Errorf("listen for health checks: %w", err)
 	}
-	endpoints := []endpoint{{&http.Server{Handler: healthHandler(s)}, health}}
 	if o.profilerAddress == "" {
-		return endpoints, nil
+		return []endpoint{health}, nil
 	}
-	profiler, err := listen(ctx, o.profilerAddress)
+	profiler, err := limited(ctx, log, listening{"profiler", o.profilerAddress, otherConnections},
+		&http.Server{Handler: profilerHandler()})
 	if err != nil {
 		return nil, fmt.Errorf("listen for the profiler: %w; --profiler-address sets the address", err)
 	}
-	return append(endpoints, endpoint{&http.Server{Handler: profilerHandler()}, profiler}), nil
+	return []endpoint{health, profiler}, nil
 }
 
 // drainFor is how long the endpoints continue to serve during a shutdown. With an embedded management plane there is no
@@ -284,20 +287,9 @@ func (o *serverOptions) managementCluster(ctx context.Context, log *logrus.Logge
 	return config, func() {}, err
 }
 
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	var config net.ListenConfig
-	return config.Listen(ctx, "tcp", address)
-}
-
 // shutdownGrace limits the time for requests in progress. The chart depends on it (drover.timeToEnd), and on the other
 // time limits of a shutdown.
 const shutdownGrace = 10 * time.Second
-
-// endpoint is a server and its listener.
-type endpoint struct {
-	server   *http.Server
-	listener net.Listener
-}
 
 // serveTogether serves several endpoints until ctx ends or one fails. It returns after the last request is answered.
 func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) error {
@@ -310,7 +302,7 @@ func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) erro
 
 // serve serves until ctx ends, then drains, and waits for requests in progress.
 func serve(ctx context.Context, s *http.Server, listener net.Listener, drain func()) error {
-	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 2*time.Minute, 128<<10
+	harden(s)
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)

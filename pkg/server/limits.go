@@ -31,7 +31,22 @@ type Limits struct {
 	ProxyRequests, ProxyRequestsPerCluster, ProxyRequestsPerNamespace int64
 	// ProxyWaitingRequests is the number of requests to the clusters of a namespace that wait to run.
 	ProxyWaitingRequests int64
+	// Connections is the number of open connections to the endpoints for machines. "drover server" applies it; a
+	// program that owns its listener does that itself.
+	Connections int64
+	// UnreadBytes is what streams whose client stops reading may hold in this process: answers of clusters, and watches
+	// of nodes.
+	UnreadBytes int64
+	// UnreadBytesPerNamespace is what such streams of the clusters of one namespace may hold.
+	UnreadBytesPerNamespace int64
 }
+
+// Defaults of Limits.
+const (
+	DefaultConnections             = 10_000
+	DefaultUnreadBytes             = 256 << 20
+	DefaultUnreadBytesPerNamespace = 32 << 20
+)
 
 // Limit describes one field of Limits.
 type Limit struct {
@@ -55,6 +70,7 @@ func (l *Limits) All() []Limit {
 	return []Limit{
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
+		{"connections", DefaultConnections, &l.Connections},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
 			&l.ProxyLongRequestsPerNamespace},
@@ -63,6 +79,8 @@ func (l *Limits) All() []Limit {
 		{"proxy-requests-per-cluster", clusterproxy.DefaultMaxInFlightPerCluster, &l.ProxyRequestsPerCluster},
 		{"proxy-requests-per-namespace", clusterproxy.DefaultMaxInFlightPerNamespace, &l.ProxyRequestsPerNamespace},
 		{"proxy-waiting-requests", clusterproxy.DefaultMaxWaitingPerNamespace, &l.ProxyWaitingRequests},
+		{"unread-bytes", DefaultUnreadBytes, &l.UnreadBytes},
+		{"unread-bytes-per-namespace", DefaultUnreadBytesPerNamespace, &l.UnreadBytesPerNamespace},
 	}
 }
 

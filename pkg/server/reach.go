@@ -20,10 +20,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/observe/metrics"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/connect"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 	"github.com/drover-io/drover/pkg/reach/tunnel"
+	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
 // Tunnel connects the agents of clusters with Drover. It identifies clusters by the names of their management clusters.
@@ -80,6 +82,8 @@ type reach struct {
 	// own is the tunnel if it is Drover's.
 	own   *tunnel.Server
 	proxy http.Handler
+	// unread ends streams whose client stops reading.
+	unread *unread.Ledger
 	// door connects Drover to clusters; nil when the host does that. ways connects Cluster API's controllers.
 	door *proxy.Door
 	ways *proxy.Ways
@@ -106,7 +110,12 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache())
 	s.every.Provisioning.Cluster().Cache().AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
+	var err error
+	if s.reach.unread, err = s.newUnread(); err != nil {
+		return err
+	}
 	handler, err := clusterproxy.New(s.opts.Limits.ofProxy(clusterproxy.Options{
+		Unread:    s.reach.unread,
 		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
 		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA,
@@ -121,6 +130,16 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	}
 	s.reach.proxy = handler
 	return nil
+}
+
+// newUnread supervises the streams of all endpoints.
+func (s *Server) newUnread() (*unread.Ledger, error) {
+	ended, err := metrics.NewUnread(s.opts.Registerer, unread.Reasons())
+	if err != nil {
+		return nil, err
+	}
+	return unread.New(unread.Options{Bytes: s.opts.Limits.UnreadBytes,
+		TenantBytes: s.opts.Limits.UnreadBytesPerNamespace, Ended: ended}), nil
 }
 
 // clusterOf finds the Cluster of a management cluster. If two Clusters claim it, clusterOf finds none.

@@ -107,6 +107,7 @@ func New(opts Options) (*Server, error) {
 		Ending:              s.drained,
 		MachineWrites:       opts.Limits.MachineWrites,
 		MachineWriteBytes:   opts.Limits.MachineWriteBytes,
+		Unread:              s.reach.unread,
 		Log:                 opts.Log,
 	})
 	if err != nil {

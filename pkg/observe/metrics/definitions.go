@@ -86,6 +86,12 @@ var (
 		"Requests to clusters that were answered with 429, by reason."}
 	proxyDuration = Definition{"drover_proxy_request_duration_seconds", TypeHistogram, []string{"verb"},
 		"Duration of requests to clusters, by verb. Long-running requests, which have no time limit, do not count."}
+	unreadStreams = Definition{"drover_unread_streams_closed_total", TypeCounter, []string{"reason"},
+		"Answers and connections that Drover ended because their client stopped reading, by reason."}
+	connectionsOpen = Definition{"drover_connections", TypeGauge, []string{"listener"},
+		"Open connections to this replica, by listener."}
+	connectionsRefused = Definition{"drover_refused_connections_total", TypeCounter, []string{"listener"},
+		"Connections that this replica closed at once because too many were open, by listener."}
 )
 
 // Definitions returns all metrics of Drover, in the order of the documentation.
@@ -97,7 +103,8 @@ func Definitions() []Definition {
 		reconcileDuration, reconcileErrors,
 		certificateExpiration, snapshotAge, withoutSnapshot,
 		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes, agentUpdates,
-		proxyRequests, proxyInFlight, proxyWaiting, proxyRejected, proxyDuration,
+		proxyRequests, proxyInFlight, proxyWaiting, proxyRejected, proxyDuration, unreadStreams, connectionsOpen,
+		connectionsRefused,
 	}
 }
 

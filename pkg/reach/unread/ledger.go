@@ -1,7 +1,7 @@
 // Package unread ends streams whose reader stops reading. Such a stream holds memory in this process: what arrived for
 // the reader, and cannot be passed on. A Ledger knows all streams with a blocked write. It ends a stream whose write
-// makes no progress for too long, and it ends the streams that are blocked longest when those of one tenant, or all
-// together, may hold too much.
+// takes too long. It also ends the streams that are blocked longest when those of one tenant, or all together, may hold
+// too much.
 package unread
 
 import (
