@@ -190,7 +190,11 @@ type agentTransport struct {
 
 func newAgentTransport(s *session) *agentTransport {
 	dial := func(context.Context, string, string) (net.Conn, error) {
-		return s.dial(wire.AgentNetwork, wire.AgentAddress) //nolint:contextcheck // it waits for nothing
+		conn, err := s.dial(wire.AgentNetwork, wire.AgentAddress) //nolint:contextcheck // it waits for nothing
+		if err != nil {
+			return nil, err
+		}
+		return wire.LimitFrames(conn), nil
 	}
 	return &agentTransport{session: s, ready: make(chan struct{}), client: &http.Transport{
 		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(),
