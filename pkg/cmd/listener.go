@@ -27,7 +27,7 @@ const (
 	writeTimeout = 90 * time.Second
 	idleTimeout  = 2 * time.Minute
 	// maxHeader limits the head of a request, in bytes. The longest is that of a stock agent, with an authority.
-	maxHeader = 64 << 10
+	maxHeader = 32 << 10
 
 	// maxStreams limits concurrent requests of one connection over HTTP/2. Clients open another one.
 	maxStreams = 100

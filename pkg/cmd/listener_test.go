@@ -161,6 +161,30 @@ func TestHarden_UnreadAnswersEnd(t *testing.T) {
 	}
 }
 
+// A long head of a request is refused.
+func TestHarden_LongHeadsAreRefused(t *testing.T) {
+	server := hardened(t, http.NotFoundHandler(), func(*http.Server) {})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	check(t, err)
+	request.Header.Set("Authorization", strings.Repeat("a", 2*maxHeader))
+	for _, two := range []bool{false, true} {
+		client := server.Client().Transport.(*http.Transport).Clone()
+		if client.ForceAttemptHTTP2 = two; !two {
+			client.TLSClientConfig.NextProtos = []string{"http/1.1"}
+		}
+		defer client.CloseIdleConnections()
+		answer, err := client.RoundTrip(request)
+		if two && err != nil {
+			continue // a client of net/http refuses to send what the server does not accept
+		}
+		check(t, err)
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s: the answer is %s", answer.Proto, answer.Status)
+		}
+	}
+}
+
 // The kernel buffers little of an unread answer.
 func TestListener_UnreadAnswersFillNoKernelBuffers(t *testing.T) {
 	below, err := listen(t.Context(), "127.0.0.1:0")

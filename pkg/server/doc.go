@@ -97,7 +97,7 @@
 // fields of http.Server:
 //
 //   - ReadHeaderTimeout 10 s, ReadTimeout 1 minute, WriteTimeout 90 s, IdleTimeout 2 minutes
-//   - MaxHeaderBytes 64 KiB
+//   - MaxHeaderBytes 32 KiB
 //   - HTTP2: SendPingTimeout 30 s, PingTimeout 15 s, WriteByteTimeout 30 s
 //   - HTTP2: MaxConcurrentStreams 100, MaxReceiveBufferPerConnection and MaxReceiveBufferPerStream 64 KiB
 //

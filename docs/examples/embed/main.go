@@ -46,7 +46,7 @@ func main() {
 		mux.Handle(path, drover.Handler())
 	}
 	web := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
-		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10} // package server says why
+		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10} // package server says why
 	close(elected) // with several replicas: when this one holds the host's lease; it has to end when it loses that
 
 	group, ctx := errgroup.WithContext(ctx)
