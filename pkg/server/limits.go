@@ -15,6 +15,9 @@ import (
 // Limits bound what one machine, cluster, namespace or client may use of this replica. 0 means the default.
 // (docs/security.md#limits.)
 type Limits struct {
+	// Connections is the number of open connections to the endpoints for machines. "drover server" applies it; a
+	// program that owns its listener does that itself.
+	Connections int64
 	// MachineWriteBytes is the size in bytes of the updates that each machine may send to its plan Secret in a second.
 	MachineWriteBytes int64
 	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
@@ -31,9 +34,6 @@ type Limits struct {
 	ProxyRequests, ProxyRequestsPerCluster, ProxyRequestsPerNamespace int64
 	// ProxyWaitingRequests is the number of requests to the clusters of a namespace that wait to run.
 	ProxyWaitingRequests int64
-	// Connections is the number of open connections to the endpoints for machines. "drover server" applies it; a
-	// program that owns its listener does that itself.
-	Connections int64
 	// UnreadBytes is what streams whose client stops reading may hold in this process: answers of clusters, and watches
 	// of nodes.
 	UnreadBytes int64
@@ -68,9 +68,9 @@ func (l Limit) Value() int64 {
 // All describes all fields, sorted by name.
 func (l *Limits) All() []Limit {
 	return []Limit{
+		{"connections", DefaultConnections, &l.Connections},
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
-		{"connections", DefaultConnections, &l.Connections},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
 			&l.ProxyLongRequestsPerNamespace},
