@@ -63,6 +63,10 @@ type Deps struct {
 	// AgentImage is the image of the agents inside clusters, without the prefix of a cluster's registry. Empty means
 	// clusters get no agent.
 	AgentImage string
+	// InstallScriptSHA256 returns the SHA-256 of the install script for hosts; nil means unknown.
+	InstallScriptSHA256 func() string
+	// HostsWithoutNode limits the registered hosts of a cluster without a node; 0 means the default.
+	HostsWithoutNode int
 	// Access decides which Secrets of other namespaces a Cluster may use. Required.
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
@@ -250,6 +254,7 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(),
 		Clusters: c.Provisioning.Cluster(),
 		Secrets:  c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
+		InstallScriptSHA256: d.InstallScriptSHA256,
 	})
 }
 
@@ -259,6 +264,7 @@ func (d Deps) registerUnmanaged(ctx context.Context) error {
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
 		Machines:     c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
+		Tokens: c.Management.ClusterRegistrationToken(), HostsWithoutNode: d.HostsWithoutNode,
 	})
 }
 

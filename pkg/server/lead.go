@@ -125,8 +125,9 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Door:        s.reach.door,
 		Tunnel:      s.reach.tunnel,
 		AgentImage:  s.opts.installedAgent(),
-		Access:      checker,
-		Disruptions: s.disruptions, AgentUpdates: s.agentUpdates,
+		Access:      checker, InstallScriptSHA256: s.installScript,
+		HostsWithoutNode: int(s.opts.Limits.HostsWithoutNode),
+		Disruptions:      s.disruptions, AgentUpdates: s.agentUpdates,
 		Reasons: s.fleet.Reasons,
 		Log:     s.opts.Log,
 	}

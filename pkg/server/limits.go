@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
@@ -15,9 +16,16 @@ import (
 // Limits bound what one machine, cluster, namespace or client may use of this replica. 0 means the default.
 // (docs/security.md#limits.)
 type Limits struct {
+	// ClusterConnectRequests is the number of requests of one cluster's machines for their connection that run at the
+	// same time.
+	ClusterConnectRequests int64
+	// ConnectRequests is the number of requests of all machines for their connection that run at the same time.
+	ConnectRequests int64
 	// Connections is the number of open connections to the endpoints for machines. "drover server" applies it; a
 	// program that owns its listener does that itself.
 	Connections int64
+	// HostsWithoutNode is the number of registered servers of one cluster without a node, and of its other hosts.
+	HostsWithoutNode int64
 	// MachineWriteBytes is the size in bytes of the updates that each machine may send to its plan Secret in a second.
 	MachineWriteBytes int64
 	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
@@ -39,6 +47,8 @@ type Limits struct {
 	UnreadBytes int64
 	// UnreadBytesPerNamespace is what such streams of the clusters of one namespace may hold.
 	UnreadBytesPerNamespace int64
+	// WaitingHosts is the number of machine requests of one cluster beyond which no new host may register.
+	WaitingHosts int64
 }
 
 // Defaults of Limits.
@@ -68,7 +78,10 @@ func (l Limit) Value() int64 {
 // All describes all fields, sorted by name.
 func (l *Limits) All() []Limit {
 	return []Limit{
+		{"cluster-connect-requests", connect.DefaultMaxClusterConnecting, &l.ClusterConnectRequests},
+		{"connect-requests", connect.DefaultMaxConnecting, &l.ConnectRequests},
 		{"connections", DefaultConnections, &l.Connections},
+		{"hosts-without-node", registration.DefaultHostsWithoutNode, &l.HostsWithoutNode},
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
@@ -81,6 +94,7 @@ func (l *Limits) All() []Limit {
 		{"proxy-waiting-requests", clusterproxy.DefaultMaxWaitingPerNamespace, &l.ProxyWaitingRequests},
 		{"unread-bytes", DefaultUnreadBytes, &l.UnreadBytes},
 		{"unread-bytes-per-namespace", DefaultUnreadBytesPerNamespace, &l.UnreadBytesPerNamespace},
+		{"waiting-hosts", connect.DefaultMaxWaitingHosts, &l.WaitingHosts},
 	}
 }
 

@@ -58,6 +58,8 @@ type Server struct {
 	serving      chan struct{}
 	serveContext context.Context // kinds of a host's factory run as long as the endpoints
 
+	// installScript returns the SHA-256 of the install script for hosts.
+	installScript func() string
 	// draining is closed by Drain, and drained once its delay is over.
 	draining, drained chan struct{}
 	drain             sync.Once
@@ -86,7 +88,7 @@ func New(opts Options) (*Server, error) {
 	if err := s.newReach(s.registrations); err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
-	machines, err := connect.New(connect.Options{
+	endpoints := connect.Options{
 		ServerURL:           opts.Settings.ServerURL,
 		CACerts:             []byte(opts.Settings.CACerts),
 		AssetsDir:           opts.AssetsDir,
@@ -109,8 +111,16 @@ func New(opts Options) (*Server, error) {
 		MachineWriteBytes:   opts.Limits.MachineWriteBytes,
 		Unread:              s.reach.unread,
 		Log:                 opts.Log,
-	})
+		MaxWaitingHosts:     int(opts.Limits.WaitingHosts),
+		MaxConnecting:       int(opts.Limits.ConnectRequests),
+
+		MaxClusterConnecting: int(opts.Limits.ClusterConnectRequests),
+	}
+	machines, err := connect.New(endpoints)
 	if err != nil {
+		return nil, fmt.Errorf("configure endpoints: %w", err)
+	}
+	if s.installScript, err = connect.InstallScriptSHA256(endpoints); err != nil {
 		return nil, fmt.Errorf("configure endpoints: %w", err)
 	}
 	s.handler = s.route(machines)

@@ -36,6 +36,9 @@ type Deps struct {
 	InstanceID string
 	// Settings apply to all tokens.
 	Settings registration.Settings
+	// InstallScriptSHA256 returns Settings.InstallScriptSHA256, which can change while the program runs; nil means
+	// unknown.
+	InstallScriptSHA256 func() string
 	// Random is the source of tokens; nil means the system's.
 	Random io.Reader
 	// Now is the clock; nil means the system's.
@@ -74,6 +77,9 @@ func newHandler(d Deps) *handler {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.InstallScriptSHA256 == nil {
+		d.InstallScriptSHA256 = func() string { return "" }
 	}
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()

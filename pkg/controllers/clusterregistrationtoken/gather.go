@@ -37,6 +37,7 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	}
 	facts := &registration.Facts{Registration: token, Environment: cluster.Spec.AgentEnvVars, Settings: h.Settings,
 		Now: h.Now()}
+	facts.Settings.InstallScriptSHA256 = h.InstallScriptSHA256()
 	name := naming.RegistrationTokenSecret(token.Name)
 	secret, err := h.secrets.Get(token.Namespace, name)
 	switch {
@@ -68,7 +69,7 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 // spec.ttl asks for it.
 func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster) error {
 	if facts.Registration.Name != clustermanifest.RegistrationToken(cluster) ||
-		!registration.Serves(facts.Registration.Labels, registration.ForAgent) {
+		!registration.Serves(registration.Purposes(facts.Registration), registration.ForAgent) {
 		return nil
 	}
 	secret, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name)))

@@ -22,6 +22,11 @@ func (h *handler) act(f facts, d decision) error {
 	if d.again > 0 {
 		h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, d.again)
 	}
+	if d.record {
+		if recorded, err := h.record(f); err != nil || !recorded {
+			return err
+		}
+	}
 	switch d.do {
 	case remove:
 		return h.remove(f.request)
@@ -81,6 +86,23 @@ func (h *handler) answer(f facts, given *registration.Answer) error {
 		log.Infof("Told a host that it is Machine %s/%s", given.Namespace, given.Name)
 	}
 	return nil
+}
+
+// record adds a host to the status of its token, and reports whether the token now has it. The write fails if another
+// process or worker has changed the token meanwhile. Therefore no two hosts get the last admission, and a process that
+// is killed next has not admitted a host without a record.
+func (h *handler) record(f facts) (bool, error) {
+	_, err := h.Tokens.UpdateStatus(registration.WithHost(f.token, &f.host))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return h.later(f)
+	}
+	if err != nil {
+		return false, fmt.Errorf("record a host in ClusterRegistrationToken %s/%s: %w", f.token.Namespace, f.token.Name,
+			err)
+	}
+	h.Log.WithField("namespace", f.token.Namespace).WithField("token", f.token.Name).
+		Infof("The token admitted host %s", f.host.MachineName())
+	return true, nil
 }
 
 // register creates the objects of a host and reports whether all exist. The Machine comes last, and only after the

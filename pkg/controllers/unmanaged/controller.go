@@ -1,6 +1,7 @@
 package unmanaged
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
@@ -50,6 +54,10 @@ type Deps struct {
 	Machines       capicontrollers.MachineController
 	CAPIClusters   capicontrollers.ClusterController
 	Clusters       provcontrollers.ClusterController
+	// Tokens have the limits of the tokens with which hosts register.
+	Tokens mgmtcontrollers.ClusterRegistrationTokenController
+	// HostsWithoutNode limits the registered hosts of a cluster without a node; 0 means the default.
+	HostsWithoutNode int
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string
 	// Log records what happens to hosts; nil means the standard logger.
@@ -66,6 +74,7 @@ type handler struct {
 	machines       capicontrollers.MachineCache
 	capiClusters   capicontrollers.ClusterCache
 	clusters       provcontrollers.ClusterCache
+	tokens         mgmtcontrollers.ClusterRegistrationTokenCache
 	written        *ownwrites.Log
 	claims         claims
 	known          known
@@ -92,6 +101,7 @@ func Register(ctx context.Context, d Deps) error {
 		wakeup.On(ctx, d.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
 			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
 		}, d.Clusters),
+		wakeup.On(ctx, d.Secrets, h.registersWith, d.Tokens),
 		wakeup.On(ctx, d.CustomMachines, func(c *clusterv1.Cluster) []wakeup.Key {
 			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
 		}, d.CAPIClusters),
@@ -108,10 +118,12 @@ func newHandler(d Deps) *handler {
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()
 	}
+	d.HostsWithoutNode = cmp.Or(d.HostsWithoutNode, registration.DefaultHostsWithoutNode)
 	h := &handler{
 		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(),
 		machines:     d.Machines.Cache(),
-		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), written: ownwrites.New(),
+		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), tokens: d.Tokens.Cache(),
+		written: ownwrites.New(),
 	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.secrets.AddIndexer(indexRequests, func(s *corev1.Secret) ([]string, error) {
@@ -201,7 +213,22 @@ func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
 	}
 	var keys []wakeup.Key
 	for _, request := range requests {
-		if request.Annotations[rkev1.RegistrationRefusedAnnotation] == tooMany {
+		if request.Annotations[rkev1.RegistrationRefusedAnnotation] == tooMany(h.HostsWithoutNode) {
+			keys = append(keys, wakeup.Key{Namespace: request.Namespace, Name: request.Name})
+		}
+	}
+	return keys
+}
+
+// registersWith returns the requests of hosts that register with a token.
+func (h *handler) registersWith(token *mgmtv3.ClusterRegistrationToken) []wakeup.Key {
+	requests, err := h.secrets.GetByIndex(indexRequests, token.Namespace)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, request := range requests {
+		if registration.RequestToken(request) == token.Name {
 			keys = append(keys, wakeup.Key{Namespace: request.Namespace, Name: request.Name})
 		}
 	}

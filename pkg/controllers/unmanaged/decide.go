@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/registration"
@@ -21,17 +22,11 @@ import (
 // answer. A host waits less than twice that time, and asks again.
 const keptFor = time.Minute
 
-// maxWaiting limits how many registered servers of a cluster, and how many other hosts, may have no node yet. Everyone
-// with a cluster's token can generate identities, and each makes a dozen permanent objects. Without a limit, these
-// would fill the datastore of all clusters. A rack that is switched on at once has fewer hosts. Servers are counted
-// separately, because workers get no node before there are servers and must not keep servers out. Hosts that ask at the
-// same time may exceed the limit by as many as are created before the caches show them.
-const maxWaiting = 100
-
 // tooMany is the message to the administrator of a host beyond the limit.
-var tooMany = fmt.Sprintf(
-	"%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts "+
-		"that will not become nodes, or wait", maxWaiting)
+func tooMany(limit int) string {
+	return fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the "+
+		"Machines of hosts that will not become nodes, or wait", limit)
+}
 
 // facts holds the facts about one request.
 type facts struct {
@@ -53,8 +48,12 @@ type facts struct {
 	// claimed means that a machine with that identity is being created for another cluster.
 	claimed bool
 	// waiting counts the cluster's registered hosts without a node: servers if the host is to be one, otherwise the
-	// others.
-	waiting int
+	// others. There may be maxWaiting.
+	waiting, maxWaiting int
+	// tokenName is the name of the ClusterRegistrationToken with which the host registers; empty for a request of an
+	// earlier release. token is that object, nil if it does not exist yet.
+	tokenName string
+	token     *mgmtv3.ClusterRegistrationToken
 	// since is when this process has first seen the request.
 	since, now time.Time
 }
@@ -88,6 +87,8 @@ const (
 type decision struct {
 	do     action
 	answer registration.Answer
+	// record means that the token's status must have the host before anything else happens.
+	record bool
 	// again is when to reconsider the request at the latest; zero means never.
 	again time.Duration
 }
@@ -149,19 +150,31 @@ func (f *facts) decide() decision {
 	if f.capi == nil || topology.IsPaused(f.capi) {
 		return decision{do: wait}
 	}
-	if machine, refusal := f.known(); refusal != "" {
+	if f.tokenName != "" && f.token == nil {
+		return decision{do: wait} // the token was revoked, or the cache is behind
+	}
+	machine, refusal := f.known()
+	if refusal == "" && machine == nil && !f.made {
+		refusal = f.refusesNew()
+	}
+	if refusal == "" && f.token != nil {
+		refusal = registration.RefusesHost(f.token, &f.host, machine)
+	}
+	if refusal == "" && machine == nil && !f.made && f.waiting >= f.maxWaiting {
+		refusal = tooMany(f.maxWaiting)
+	}
+	if refusal != "" {
 		return refused(refusal)
-	} else if machine != nil {
-		return decision{do: answer, answer: registration.Answer{Namespace: machine.Namespace, Name: machine.Name}}
 	}
-	made := registration.Answer{Namespace: f.clusters[0].Namespace, Name: f.host.MachineName()}
-	if f.made {
-		return decision{do: answer, answer: made}
+	d := decision{do: register, record: f.token != nil && !registration.Admitted(f.token, f.host.ID)}
+	d.answer = registration.Answer{Namespace: f.clusters[0].Namespace, Name: f.host.MachineName()}
+	switch {
+	case machine != nil:
+		d.do, d.answer = answer, registration.Answer{Namespace: machine.Namespace, Name: machine.Name}
+	case f.made:
+		d.do = answer
 	}
-	if refusal := f.refusesNew(); refusal != "" {
-		return refused(refusal)
-	}
-	return decision{do: register, answer: made}
+	return d
 }
 
 func refused(refusal string) decision {
@@ -262,9 +275,6 @@ func (f *facts) refusesNew() string {
 	}
 	if f.wrong != nil {
 		return f.wrong.Error()
-	}
-	if f.waiting >= maxWaiting {
-		return tooMany
 	}
 	return ""
 }

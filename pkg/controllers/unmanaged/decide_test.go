@@ -45,7 +45,7 @@ func worker() map[string][]string { return map[string][]string{"id": {id}, "role
 
 // world returns the facts about a host that asked for the first time, ten seconds ago.
 func world() *facts {
-	f := &facts{instanceID: us, since: noon, now: noon.Add(10 * time.Second)}
+	f := &facts{instanceID: us, since: noon, now: noon.Add(10 * time.Second), maxWaiting: 100}
 	f.say(worker())
 	f.clusters = []*provv1.Cluster{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo",
@@ -228,7 +228,7 @@ func TestDecide(t *testing.T) {
 		}, makes},
 
 		"as many hosts without a node as allowed": {func(f *facts) { f.waiting = 99 }, makes},
-		"too many hosts without a node":           {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
+		"too many hosts without a node":           {func(f *facts) { f.waiting = 100 }, refuses(tooMany(100))},
 		"too many, including this one": {func(f *facts) { f.waiting = 100; f.has() },
 			answers(here)},
 		"too many, and this one was just created": {func(f *facts) { f.waiting = 100; f.made = true },
@@ -240,10 +240,10 @@ func TestDecide(t *testing.T) {
 		"too many, and this one has no Machine yet": {func(f *facts) {
 			f.waiting = 100
 			f.half(func(*metav1.ObjectMeta) {})
-		}, refuses(tooMany)},
+		}, refuses(tooMany(100))},
 		"refused as one of too many, and others became nodes": {func(f *facts) {
 			f.waiting = 99
-			again(f, registration.Answer{Refusal: tooMany})
+			again(f, registration.Answer{Refusal: tooMany(100)})
 		}, makes},
 
 		"answered":                              {func(f *facts) { f.has(); again(f, here) }, keeps},

@@ -20,6 +20,9 @@
 //
 // Everyone with the token can generate identities. A cluster with too many hosts without a node accepts no new host.
 //
+// A ClusterRegistrationToken can limit the roles and the number of its hosts. The token's status has a host before the
+// host's Machine is made, and keeps it when the Machine is deleted.
+//
 // The package also writes the status of CustomMachines. The host exists, so its infrastructure is ready at once, and
 // the planner gives it a plan. For Cluster API it is provisioned when its node is known (machinenodelookup).
 //
@@ -28,5 +31,5 @@
 // # Wake-ups
 //
 // Object: Secret (machine request) and CustomMachine. Woken by: Cluster, CAPI Cluster, Machine, RKEBootstrap,
-// CustomMachine (of that name or identity).
+// CustomMachine (of that name or identity), ClusterRegistrationToken (of the request).
 package unmanaged

@@ -15,7 +15,7 @@ import (
 
 // gather reads caches only.
 func (h *handler) gather(request *corev1.Secret) (facts, error) {
-	f := facts{request: request, instanceID: h.InstanceID, now: h.Now()}
+	f := facts{request: request, instanceID: h.InstanceID, now: h.Now(), maxWaiting: h.HostsWithoutNode}
 	f.host, f.wrong = registration.ParseRequest(request)
 	var err error
 	if f.clusters, err = h.clusters.GetByIndex(provv1.IndexByCluster, request.Namespace); err != nil {
@@ -27,6 +27,11 @@ func (h *handler) gather(request *corev1.Secret) (facts, error) {
 	name := types.NamespacedName{Namespace: f.clusters[0].Namespace, Name: f.clusters[0].Name}
 	if f.capi, err = clients.Optional(h.capiClusters.Get(name.Namespace, name.Name)); err != nil {
 		return f, fmt.Errorf("read Cluster API's Cluster %s: %w", name, err)
+	}
+	if f.tokenName = registration.RequestToken(request); f.tokenName != "" {
+		if f.token, err = clients.Optional(h.tokens.Get(request.Namespace, f.tokenName)); err != nil {
+			return f, fmt.Errorf("read ClusterRegistrationToken %s/%s: %w", request.Namespace, f.tokenName, err)
+		}
 	}
 	return f, h.gatherMachines(&f, name)
 }

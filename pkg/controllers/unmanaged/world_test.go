@@ -116,7 +116,7 @@ func (w *world) start() {
 	log.SetOutput(w.log)
 	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
-		Machines:     c.CAPI.Machine(),
+		Machines: c.CAPI.Machine(), Tokens: c.Management.ClusterRegistrationToken(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: log,
 		Now: func() time.Time { return time.Now().Add(w.skew) },
 	}))

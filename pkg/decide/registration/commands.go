@@ -24,34 +24,61 @@ func ManifestURL(serverURL, token, cluster string) string {
 // There are no commands for Windows, because the server has no installer for it.
 func (f Facts) status(c Content) mgmtv3.ClusterRegistrationTokenStatus {
 	status := mgmtv3.ClusterRegistrationTokenStatus{
-		TokenSecretName: naming.RegistrationTokenSecret(f.Registration.Name),
-		ExpiresAt:       formatTime(c.ExpiresAt), GracePeriodExpiresAt: formatTime(c.GraceEndsAt),
+		TokenSecretName: naming.RegistrationTokenSecret(f.Registration.Name), Hosts: f.Registration.Status.Hosts,
+		ExpiresAt: formatTime(c.ExpiresAt), GracePeriodExpiresAt: formatTime(c.GraceEndsAt),
 	}
 	if f.Settings.ServerURL == "" {
 		return status
 	}
-	if Serves(f.Registration.Labels, ForAgent) {
+	if Serves(Purposes(f.Registration), ForAgent) {
 		status.ManifestURL = ManifestURL(f.Settings.ServerURL, placeholder, f.Registration.Spec.ClusterName)
 		status.Command = "kubectl apply -f " + status.ManifestURL
+		// The digest of the manifest cannot be part of the command: the request for the manifest already gives the
+		// token to an attacker.
 		status.InsecureCommand = "curl --insecure -sfL " + status.ManifestURL + " | kubectl apply -f -"
 	}
-	if Serves(f.Registration.Labels, ForNode) {
-		status.NodeCommand = f.nodeCommand("")
-		status.InsecureNodeCommand = f.nodeCommand("--insecure ")
+	if Serves(Purposes(f.Registration), ForNode) {
+		status.NodeCommand, status.InsecureNodeCommand = f.nodeCommand(), f.insecureNodeCommand()
 	}
 	return status
 }
 
 // nodeCommand installs the agent on a Linux host.
-func (f Facts) nodeCommand(flag string) string {
-	environment, checksum := f.environment(), ""
-	if f.Settings.CAChecksum != "" {
-		checksum = " --ca-checksum " + f.Settings.CAChecksum
+func (f Facts) nodeCommand() string {
+	environment := f.environment()
+	return fmt.Sprintf("%scurl -fL %s | sudo %ssh -s - %s", environment, f.scriptURL(), environment, f.nodeArguments())
+}
+
+// insecureNodeCommand is nodeCommand for a host that does not trust the server's certificate yet. It runs the script
+// only if the script has the digest that the command names. The arguments come last, because users add some.
+func (f Facts) insecureNodeCommand() string {
+	if f.Settings.InstallScriptSHA256 == "" {
+		return ""
 	}
-	return fmt.Sprintf(
-		"%scurl %s-fL %s/system-agent-install.sh | sudo %ssh -s - --server %s "+
-			"--label 'cattle.io/os=linux' --token %s%s",
-		environment, flag, f.Settings.ServerURL, environment, f.Settings.ServerURL, placeholder, checksum)
+	environment := f.environment()
+	return fmt.Sprintf(`%scurl --insecure -fL %s | sudo %ssh -c 'f=$(mktemp) && trap "rm -f $f" EXIT && cat >"$f" && `+
+		`{ echo "%s  $f" | sha256sum -c - || { echo "The script has changed: get a new command." >&2; exit 1; }; } && `+
+		`sh "$f" "$@"' sh %s`,
+		environment, f.scriptURL(), environment, f.Settings.InstallScriptSHA256, f.nodeArguments())
+}
+
+func (f Facts) scriptURL() string { return f.Settings.ServerURL + "/system-agent-install.sh" }
+
+// nodeArguments are the arguments of the script. They contain roles only if the token limits the roles.
+func (f Facts) nodeArguments() string {
+	arguments := "--server " + f.Settings.ServerURL + " --label 'cattle.io/os=linux' --token " + placeholder
+	if f.Settings.CAChecksum != "" {
+		arguments += " --ca-checksum " + f.Settings.CAChecksum
+	}
+	for _, role := range f.Registration.Spec.Roles {
+		arguments += roleFlags[role]
+	}
+	return arguments
+}
+
+// roleFlags are the flags of the install script for roles.
+var roleFlags = map[string]string{
+	mgmtv3.HostRoleEtcd: " --etcd", mgmtv3.HostRoleControlPlane: " --controlplane", mgmtv3.HostRoleWorker: " --worker",
 }
 
 // inQuotes escapes a value for a shell's double quotes.

@@ -44,6 +44,9 @@ type Settings struct {
 	TTL time.Duration
 	// GracePeriod is how long the previous token stays valid. 0 or less is DefaultGracePeriod.
 	GracePeriod time.Duration
+	// InstallScriptSHA256 is the SHA-256 of the install script as the server sends it to hosts, in hexadecimal digits.
+	// Empty means unknown; then there is no insecure command for hosts.
+	InstallScriptSHA256 string
 	// AgentsFollow is true when the caller distributes new tokens to agents with old ones, and notes that with
 	// Followed. Until then the previous token stays valid, however long an agent is away. If it is false, tokens for
 	// agents are replaced only where spec.ttl asks for it. Otherwise an agent without the new token would be locked out
@@ -138,7 +141,7 @@ func (f Facts) former(c Content) Content {
 // awaited reports whether agents may have only the previous token. Where spec.ttl sets the lifetime of tokens, it
 // decides.
 func (f Facts) awaited(c Content) bool {
-	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(f.Registration.Labels, ForAgent) &&
+	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(Purposes(f.Registration), ForAgent) &&
 		c.Previous != "" && f.Secret != nil &&
 		f.Secret.Annotations[FollowedAnnotation] != digest(c.Token)
 }
@@ -179,7 +182,7 @@ func (f Facts) lifetimes() (ttl, grace time.Duration) {
 	switch {
 	case spec.TTL != nil:
 		ttl = minutes(*spec.TTL)
-	case f.Settings.AgentsFollow || !Serves(f.Registration.Labels, ForAgent):
+	case f.Settings.AgentsFollow || !Serves(Purposes(f.Registration), ForAgent):
 		ttl = cmp.Or(f.Settings.TTL, DefaultTTL)
 	}
 	if ttl <= 0 {
@@ -228,7 +231,7 @@ func (f Facts) secret(c Content) *corev1.Secret {
 	if f.Secret != nil {
 		secret = f.Secret.DeepCopy()
 	}
-	if purpose, says := f.Registration.Labels[mgmtv3.TokenPurposeLabel]; says {
+	if purpose, says := Purposes(f.Registration)[mgmtv3.TokenPurposeLabel]; says {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, mgmtv3.TokenPurposeLabel, purpose)
 	} else {
 		delete(secret.Labels, mgmtv3.TokenPurposeLabel)

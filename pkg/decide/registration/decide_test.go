@@ -358,21 +358,27 @@ func TestDecide_SecretNamesItsOwner(t *testing.T) {
 func TestDecide_Commands(t *testing.T) {
 	t.Parallel()
 	f := facts()
-	f.Settings.CAChecksum = "c0ffee"
+	f.Settings.CAChecksum, f.Settings.InstallScriptSHA256 = "c0ffee", "5c41b7"
 	f.Environment = []corev1.EnvVar{
 		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "ODD", Value: "a\"b$(c)`d`\\"},
 		{Name: "no name;", Value: "x"},
 		{Name: "ELSEWHERE", ValueFrom: &corev1.EnvVarSource{}},
 	}
 	const environment = `HTTPS_PROXY="http://proxy:3128" ODD="a\"b\$(c)\` + "`d\\`" + `\\" `
-	node := func(flag, environment, rest string) string {
+	node := func(flag, shell, environment, rest string) string {
 		return environment + "curl " + flag + "-fL https://drover.example.com/system-agent-install.sh | sudo " +
 			environment +
-			"sh -s - --server https://drover.example.com --label 'cattle.io/os=linux' --token {token}" + rest
+			shell + " --server https://drover.example.com --label 'cattle.io/os=linux' --token {token}" + rest
+	}
+	trusting := func(environment, rest string) string { return node("", "sh -s -", environment, rest) }
+	pinned := func(environment, rest string) string {
+		return node("--insecure ", `sh -c 'f=$(mktemp) && trap "rm -f $f" EXIT && cat >"$f" && { echo "5c41b7  $f" | `+
+			`sha256sum -c - || { echo "The script has changed: get a new command." >&2; exit 1; }; } && `+
+			`sh "$f" "$@"' sh`, environment, rest)
 	}
 	want := mgmtv3.ClusterRegistrationTokenStatus{
-		TokenSecretName: "crt-token-default-token", NodeCommand: node("", environment, " --ca-checksum c0ffee"),
-		InsecureNodeCommand: node("--insecure ", environment, " --ca-checksum c0ffee"),
+		TokenSecretName: "crt-token-default-token", NodeCommand: trusting(environment, " --ca-checksum c0ffee"),
+		InsecureNodeCommand: pinned(environment, " --ca-checksum c0ffee"),
 	}
 	status := func() mgmtv3.ClusterRegistrationTokenStatus {
 		got := registration.Decide(*f).Status
@@ -394,10 +400,19 @@ func TestDecide_Commands(t *testing.T) {
 		t.Errorf("for agents (-want +got):\n%s", diff)
 	}
 	f.Registration.Labels, f.Environment, f.Settings.CAChecksum = nil, nil, ""
-	want.NodeCommand, want.InsecureNodeCommand = node("", "", ""), node("--insecure ", "", "")
+	want.NodeCommand, want.InsecureNodeCommand = trusting("", ""), pinned("", "")
 	if diff := cmp.Diff(want, status()); diff != "" {
 		t.Errorf("for both (-want +got):\n%s", diff)
 	}
+	limited, digest := f.Registration, f.Settings.InstallScriptSHA256
+	f.Registration = limited.DeepCopy()
+	f.Registration.Spec.Roles = []string{mgmtv3.HostRoleEtcd, mgmtv3.HostRoleControlPlane}
+	f.Settings.InstallScriptSHA256 = ""
+	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token",
+		NodeCommand: trusting("", " --etcd --controlplane")}, status()); diff != "" {
+		t.Errorf("for hosts with these roles, and an unknown script (-want +got):\n%s", diff)
+	}
+	f.Registration, f.Settings.InstallScriptSHA256 = limited, digest
 	f.Settings.ServerURL = ""
 	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"},
 		status()); diff != "" {

@@ -111,7 +111,7 @@ func (h *Host) check() error {
 		len(validation.IsValidLabelValue(h.NodeName)) > 0) {
 		errs = append(errs,
 			fmt.Errorf("--node-name %q must be at most 63 lower-case letters, digits, dots and dashes, and begin "+
-				"and end with a letter or digit", h.NodeName))
+				"and end with a letter or digit", short(h.NodeName)))
 	}
 	return errors.Join(errs...)
 }
@@ -121,10 +121,22 @@ func (h *Host) check() error {
 func checkAddresses(flag, list string) error {
 	for _, address := range pieces([]string{list}) {
 		if parsed, err := netip.ParseAddr(address); err != nil || parsed.Zone() != "" {
-			return fmt.Errorf("%s %q must be an IP address, or the name of an interface that has one", flag, address)
+			return fmt.Errorf("%s %q must be an IP address, or the name of an interface that has one", flag,
+				short(address))
 		}
 	}
 	return nil
+}
+
+// longestShown is the longest part of a host's flag that a message repeats, in bytes. Messages are kept in annotations.
+const longestShown = 100
+
+// short returns the beginning of a text for a message.
+func short(text string) string {
+	if len(text) <= longestShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestShown], "") + "…"
 }
 
 // pieces returns the parts of comma-separated lists, without empty ones.
@@ -146,15 +158,15 @@ func parseLabels(lists []string) (map[string]string, error) {
 		key, value, ok := strings.Cut(piece, "=")
 		switch {
 		case !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0:
-			return nil, fmt.Errorf("--label %q must be KEY=VALUE, a key and a value of labels", piece)
+			return nil, fmt.Errorf("--label %q must be KEY=VALUE, a key and a value of labels", short(piece))
 		case key == rkev1.CattleOSLabel && value != "linux":
-			return nil, fmt.Errorf("--label %q: only linux is supported", piece)
+			return nil, fmt.Errorf("--label %q: only linux is supported", short(piece))
 		case key != rkev1.CattleOSLabel && reserved(key):
 			return nil, fmt.Errorf("--label %q: Drover sets the labels of cluster.x-k8s.io, rke.cattle.io and "+
-				"drover.io; choose another key", piece)
+				"drover.io; choose another key", short(piece))
 		case forbidden(key):
 			return nil, fmt.Errorf("--label %q: a kubelet may not set this label of kubernetes.io; choose a key of "+
-				"node.kubernetes.io or of your own domain", piece)
+				"node.kubernetes.io or of your own domain", short(piece))
 		}
 		if labels == nil {
 			labels = map[string]string{}
@@ -196,6 +208,7 @@ func forbidden(key string) bool {
 // parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT like kubectl.
 func parseTaints(lists []string) ([]corev1.Taint, error) {
 	var taints []corev1.Taint
+	seen := map[corev1.Taint]bool{}
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
 		corev1.TaintEffectNoExecute}
 	for _, piece := range pieces(lists) {
@@ -206,15 +219,18 @@ func parseTaints(lists []string) ([]corev1.Taint, error) {
 			!slices.Contains(effects, taint.Effect) {
 			return nil, fmt.Errorf(
 				"--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or "+
-					"NoExecute", piece)
+					"NoExecute", short(piece))
 		}
 		if strings.HasPrefix(key, "node-role.kubernetes.io/") {
 			return nil, fmt.Errorf("--taint %q: Drover sets the taints of node-role.kubernetes.io from the roles; "+
-				"choose another key", piece)
+				"choose another key", short(piece))
 		}
-		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
-			return nil, fmt.Errorf("--taint %q: another taint has the same key and effect; remove one of them", piece)
+		same := corev1.Taint{Key: taint.Key, Effect: taint.Effect}
+		if seen[same] {
+			return nil, fmt.Errorf("--taint %q: another taint has the same key and effect; remove one of them",
+				short(piece))
 		}
+		seen[same] = true
 		taints = append(taints, taint)
 	}
 	return taints, nil

@@ -19,9 +19,13 @@ type Answer struct {
 	Refusal string
 }
 
-// SaidDigest is the digest of the description in a request.
+// SaidDigest is the digest of the description in a request, and of the token with which the host registers.
 func SaidDigest(request *corev1.Secret) string {
-	return digest(string(request.Data[rkev1.MachineRequestDataKey]))
+	said := string(request.Data[rkev1.MachineRequestDataKey])
+	if token := RequestToken(request); token != "" {
+		said = token + " " + said
+	}
+	return digest(said)
 }
 
 // ReadAnswer returns the answer to the present description in a request; nil while there is none.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -49,6 +50,7 @@ var errUnknown = refused(http.StatusUnauthorized, "")
 //   - 401: the token is invalid
 //   - 403: the machine is refused
 //   - 409: the identity belongs to another machine, or the machine has another identity
+//   - 429: too many machines connect; retry later
 //   - 503: retry later
 func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	if !s.Synced() {
@@ -69,6 +71,9 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(no.code)
 	case errors.As(err, &no) && no.code == http.StatusServiceUnavailable:
 		unavailable(w, no.message)
+	case errors.As(err, &no) && no.code == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", retrySeconds)
+		http.Error(w, no.message, no.code)
 	case errors.As(err, &no):
 		http.Error(w, no.message, no.code)
 	case errors.Is(err, context.Canceled):
@@ -108,7 +113,16 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		return nil, refused(http.StatusBadRequest, "header "+idHeader+
 			" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
-	who, err := s.admit(ctx, r, id)
+	caller, err := s.caller(r, id)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.crowd.enter(caller.cluster, caller.machine)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	who, err := s.admit(ctx, r, caller, id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +145,40 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
 }
 
-// admit finds the machine of a request, by a machine's bootstrap token or by a registration token of a cluster that
-// accepts hosts.
-func (s *server) admit(ctx context.Context, r *http.Request, id string) (*identity, error) {
-	token := bearer(r)
-	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok && s.HostCluster != nil {
-		return s.registered(ctx, cluster, r)
+// caller is the origin of a request with a valid token.
+type caller struct {
+	// token is the ClusterRegistrationToken of a host, empty for a machine with a bootstrap token.
+	token   types.NamespacedName
+	cluster types.NamespacedName
+	// machine identifies the machine within the cluster: the identity of a host, or the name of a Machine.
+	machine string
+}
+
+// caller verifies the token of a request, which is a machine's bootstrap token or a registration token of a cluster
+// that accepts hosts.
+func (s *server) caller(r *http.Request, id string) (caller, error) {
+	presented := bearer(r)
+	if token, ok := s.Registrations.Registration(presented, registration.ForNode); ok && s.HostCluster != nil {
+		cluster, ok := s.HostCluster(token.Namespace)
+		if !ok {
+			return caller{}, refused(http.StatusForbidden, "this server does not manage the cluster of this token")
+		}
+		return caller{token: token, cluster: cluster, machine: "host " + id}, nil
 	}
-	return s.introduced(ctx, token, id)
+	who, err := s.identify(presented)
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{cluster: types.NamespacedName{Namespace: who.machine.Namespace, Name: who.machine.Spec.ClusterName},
+		machine: who.machine.Name}, nil
+}
+
+// admit finds the machine of a request.
+func (s *server) admit(ctx context.Context, r *http.Request, from caller, id string) (*identity, error) {
+	if from.token.Name != "" {
+		return s.registered(ctx, from.token, from.cluster, r)
+	}
+	return s.introduced(ctx, bearer(r), id)
 }
 
 // introduced finds the machine of a bootstrap token and binds it to the identity. After a conflict it retries once the

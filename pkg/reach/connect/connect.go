@@ -75,6 +75,9 @@ type Options struct {
 	// Unread ends answers to agents and downloads that the client does not read. A tenant is the namespace of a
 	// machine. nil means one without budgets.
 	Unread *unread.Ledger
+	// MaxWaitingHosts limits the machine requests of new hosts of one cluster. MaxConnecting limits the requests for
+	// connections that are in progress, and MaxClusterConnecting those of one cluster. 0 means the default.
+	MaxWaitingHosts, MaxConnecting, MaxClusterConnecting int
 	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 	// Log receives messages. nil means the standard logger.
@@ -95,6 +98,9 @@ type server struct {
 	api    http.Handler
 	assets assets
 	claims claims
+	// crowd and arrivals limit machines that connect.
+	crowd    crowd
+	arrivals arrivals
 }
 
 // New returns the handler and adds its indexes to the caches. It fails if ServerURL is no https URL, Upstream is
@@ -107,7 +113,8 @@ func New(o Options) (http.Handler, error) {
 	if o.Registrations == nil {
 		o.Registrations = NewRegistrations(RegistrationOptions{Secrets: o.SecretCache, Now: o.Now, Log: o.Log})
 	}
-	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary)}
+	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary),
+		crowd: crowd{max: o.MaxConnecting, maxCluster: o.MaxClusterConnecting}}
 	api, err := newPassthrough(&o, s.grantOf, reports{
 		cached: o.SecretCache.Get,
 		live: func(namespace, name string) (*corev1.Secret, error) {
@@ -122,6 +129,18 @@ func New(o Options) (http.Handler, error) {
 }
 
 func (o *Options) complete() error {
+	if o.Upstream == nil {
+		return errors.New("upstream API configuration must be set")
+	}
+	if err := o.completeAddresses(); err != nil {
+		return err
+	}
+	o.setDefaults()
+	return nil
+}
+
+// completeAddresses completes what the install script contains.
+func (o *Options) completeAddresses() error {
 	if o.ServerURL != "" {
 		u, err := url.Parse(o.ServerURL)
 		if err != nil || u.Scheme != "https" || u.Host == "" {
@@ -130,9 +149,6 @@ func (o *Options) complete() error {
 		}
 		o.ServerURL = "https://" + u.Host
 	}
-	if o.Upstream == nil {
-		return errors.New("upstream API configuration must be set")
-	}
 	if o.Binary == "" {
 		path, err := os.Executable()
 		if err != nil {
@@ -140,7 +156,6 @@ func (o *Options) complete() error {
 		}
 		o.Binary = path
 	}
-	o.setDefaults()
 	return nil
 }
 
@@ -163,6 +178,9 @@ func (o *Options) setDefaults() {
 		o.Unread = unread.New(unread.Options{})
 	}
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.MaxWaitingHosts = cmp.Or(o.MaxWaitingHosts, DefaultMaxWaitingHosts)
+	o.MaxConnecting = cmp.Or(o.MaxConnecting, DefaultMaxConnecting)
+	o.MaxClusterConnecting = cmp.Or(o.MaxClusterConnecting, DefaultMaxClusterConnecting)
 }
 
 // ServeHTTP routes by the exact path. It uses no multiplexer, because that redirects unclean paths.

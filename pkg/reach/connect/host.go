@@ -1,10 +1,10 @@
 package connect
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 
@@ -26,46 +26,76 @@ const maxRequest = 64 << 10
 // registered hosts through a Secret, and waits for the answer on it. A host may use any replica, and each host has at
 // most one request at a time. Only a Machine of the token's cluster is accepted, whatever the answer says.
 // (docs/wire/endpoints.md#register-a-host.)
-func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
-	cluster, ok := s.HostCluster(id)
-	if !ok {
-		return nil, refused(http.StatusForbidden, "this server does not manage the cluster of this token")
-	}
+func (s *server) registered(ctx context.Context, token, cluster types.NamespacedName, r *http.Request) (*identity,
+	error) {
 	said := registration.HostHeaders(r.Header)
-	host, err := registration.ParseHost(said)
-	if err != nil && !s.isKnown(host.ID, cluster) { // the other data of a known host are ignored
-		return nil, refused(http.StatusBadRequest, err.Error())
-	}
 	data, err := json.Marshal(said)
 	if err != nil {
-		return nil, fmt.Errorf("encode the request of host %s: %w", host.MachineName(), err)
+		return nil, fmt.Errorf("encode the request of a host: %w", err)
 	}
 	if len(data) > maxRequest {
 		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses "+
 			"together must have at most %d bytes", maxRequest))
 	}
+	host, err := registration.ParseHost(said)
+	known := s.isKnown(host.ID, cluster)
+	if err != nil && !known { // the other data of a known host are ignored
+		return nil, refused(http.StatusBadRequest, err.Error())
+	}
+	done, err := s.reserve(token.Namespace, &host, known)
+	if err != nil {
+		return nil, err
+	}
+	gone := false
+	defer func() { done(gone) }()
 	asked, err := s.ask(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: host.MachineName()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: token.Namespace, Name: host.MachineName()},
 		Type:       rkev1.SecretTypeMachineRequest,
-		Data:       map[string][]byte{rkev1.MachineRequestDataKey: data},
+		Data: map[string][]byte{rkev1.MachineRequestDataKey: data,
+			rkev1.MachineRequestTokenKey: []byte(token.Name)},
 	})
 	if err != nil {
 		return nil, err
 	}
-	answered, answer, err := s.answer(ctx, asked)
-	switch {
-	case err != nil:
-		return nil, err
-	// Keep the refused request until it is swept: a repeated request then gets the same answer without a write.
-	case answer.Refusal != "":
-		return nil, refused(http.StatusForbidden, answer.Refusal)
-	}
-	who, err := s.machineOf(ctx, cluster, answer, host.ID)
+	who, answered, err := s.answered(ctx, cluster, asked, host.ID)
 	if err != nil {
 		return nil, err
 	}
-	s.forget(answered)
+	gone = s.forget(answered)
 	return who, nil
+}
+
+// answered waits for the answer to a host's request, and for its Machine.
+func (s *server) answered(ctx context.Context, cluster types.NamespacedName, asked *corev1.Secret,
+	id string) (*identity, *corev1.Secret, error) {
+	answered, answer, err := s.answer(ctx, asked)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	// Keep the refused request until it is swept: a repeated request then gets the same answer without a write.
+	case answer.Refusal != "":
+		return nil, nil, refused(http.StatusForbidden, answer.Refusal)
+	}
+	who, err := s.machineOf(ctx, cluster, answer, id)
+	return who, answered, err
+}
+
+// reserve lets a host make its machine request. A host with a Machine always may: its owner must be able to repair it,
+// and there are only as many as Machines.
+func (s *server) reserve(namespace string, host *registration.Host, known bool) (done func(gone bool), err error) {
+	requests, err := s.SecretCache.GetByIndex(indexMachineRequests, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("count the hosts of cluster %s that wait: %w", namespace, err)
+	}
+	shown := make([]string, len(requests))
+	for i := range requests {
+		shown[i] = requests[i].Name
+	}
+	limit := s.MaxWaitingHosts
+	if known {
+		limit = math.MaxInt
+	}
+	return s.arrivals.reserve(namespace, host.MachineName(), shown, limit, s.Now)
 }
 
 // isKnown reports whether a cluster already has a host's machine.
@@ -118,7 +148,7 @@ func asking(request *corev1.Secret, err error) error {
 }
 
 func sameRequest(a, b *corev1.Secret) bool {
-	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
+	return registration.SaidDigest(a) == registration.SaidDigest(b)
 }
 
 // answer waits until the request is answered, and returns the answer with the answered version of the request. If the
@@ -180,9 +210,9 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 var errNotThisHost = refused(http.StatusConflict, "the machine of this host belongs to another host; try again, and "+
 	"check the Machines of the cluster")
 
-// forget deletes an answered request, in the version that was answered. A failure is harmless, because remaining
-// requests are swept.
-func (s *server) forget(request *corev1.Secret) {
+// forget deletes an answered request, in the version that was answered, and reports whether it is gone. A failure is
+// harmless, because remaining requests are swept.
+func (s *server) forget(request *corev1.Secret) bool {
 	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion},
 	})
@@ -190,4 +220,5 @@ func (s *server) forget(request *corev1.Secret) {
 		s.Log.WithError(err).WithField("namespace", request.Namespace).WithField("request", request.Name).Warn(
 			"Cannot delete an answered machine request")
 	}
+	return err == nil || apierrors.IsNotFound(err)
 }

@@ -21,6 +21,7 @@ const (
 	indexRegistrationToken = "connect.drover.io/registration-token"
 	indexPlanAccount       = "connect.drover.io/plan-account"
 	indexMachineID         = "connect.drover.io/machine-id"
+	indexMachineRequests   = "connect.drover.io/machine-requests"
 )
 
 func (o *Options) addIndexes() {
@@ -35,6 +36,12 @@ func (o *Options) addIndexes() {
 			return nil, nil
 		}
 		return []string{naming.SHA256(string(accountToken(s)))}, nil
+	})
+	o.SecretCache.AddIndexer(indexMachineRequests, func(s *corev1.Secret) ([]string, error) {
+		if s.Type != rkev1.SecretTypeMachineRequest {
+			return nil, nil
+		}
+		return []string{s.Namespace}, nil
 	})
 	o.BootstrapCache.AddIndexer(indexFormerToken, func(b *rkev1.RKEBootstrap) ([]string, error) {
 		if _, key := formerKey(b); key != "" {

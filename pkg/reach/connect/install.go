@@ -21,26 +21,46 @@ var uninstallScript string
 // Environment variables choose server, token, authority and roles.
 func InstallScript() string { return installScript }
 
-// installScript serves the script for hosts that users register manually. The served script contains this server's
-// address. Token and roles come from the command line.
+// installScript serves the script for hosts that users register manually.
 func (s *server) installScript(w http.ResponseWriter, r *http.Request) {
 	base := s.baseURL(r)
-	first, rest, _ := strings.Cut(installScript, "\n")
-	var b strings.Builder
-	fmt.Fprintln(&b, first)
 	if strings.ContainsAny(base, "'\"`$\\ \n") {
 		http.Error(w, "this host name cannot be used", http.StatusBadRequest)
 		return
 	}
+	text(w, hostScript(base, s.CACerts, s.assets))
+}
+
+// hostScript is the script with the address of a server. Token and roles come from the command line.
+func hostScript(base string, caCerts []byte, downloads assets) string {
+	first, rest, _ := strings.Cut(installScript, "\n")
+	var b strings.Builder
+	fmt.Fprintln(&b, first)
 	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=\"%s/assets\"\n", base)
 	fmt.Fprintf(&b, "CATTLE_SERVER=\"${CATTLE_SERVER:-%s}\"\n", base)
-	if sum := naming.CAChecksum(string(s.CACerts)); sum != "" {
+	if sum := naming.CAChecksum(string(caCerts)); sum != "" {
 		fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=\"${CATTLE_CA_CHECKSUM:-%s}\"\n", sum)
 	}
-	if sum, arch := s.assets.agentChecksum(); sum != "" {
+	if sum, arch := downloads.agentChecksum(); sum != "" {
 		fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_CHECKSUM_%s=%q\n", arch, sum)
 	}
 	fmt.Fprintln(&b)
 	b.WriteString(rest)
-	text(w, b.String())
+	return b.String()
+}
+
+// InstallScriptSHA256 returns a function for the SHA-256 of the script that the endpoints with these options serve to
+// hosts. It returns "" without a ServerURL, because the script then depends on the request. The digest changes with
+// the agent in AssetsDir.
+func InstallScriptSHA256(o Options) (func() string, error) {
+	if err := o.completeAddresses(); err != nil {
+		return nil, err
+	}
+	downloads := newAssets(o.AssetsDir, o.Binary)
+	return func() string {
+		if o.ServerURL == "" {
+			return ""
+		}
+		return naming.SHA256(hostScript(o.ServerURL, o.CACerts, downloads))
+	}, nil
 }

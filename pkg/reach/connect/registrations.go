@@ -9,6 +9,7 @@ import (
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/decide/naming"
@@ -70,37 +71,48 @@ func proofToken(token string) string {
 // its Secret determines the cluster. A token in the namespaces of several clusters is refused, because its cluster is
 // ambiguous.
 func (r *Registrations) Lookup(token string, purpose registration.Purpose) (cluster string, ok bool) {
+	registered, ok := r.Registration(token, purpose)
+	return registered.Namespace, ok
+}
+
+// Registration returns the ClusterRegistrationToken that Lookup finds. If several of one cluster have the same token,
+// it is the first by name.
+func (r *Registrations) Registration(token string, purpose registration.Purpose) (name types.NamespacedName, ok bool) {
 	if token == "" || r.Clusters == nil {
-		return "", false
+		return name, false
 	}
 	found := r.find(proofToken(token), purpose)
-	for namespace := range found {
-		cluster = namespace
+	clusters := map[string]bool{}
+	for secret := range found {
+		clusters[secret.Namespace] = true
+		if own, _ := registration.IsSecretName(secret.Name); name.Name == "" || own < name.Name {
+			name = types.NamespacedName{Namespace: secret.Namespace, Name: own}
+		}
 	}
-	if len(found) > 1 {
-		r.Log.WithField("clusters", len(found)).Error("Several clusters have the same registration token; Drover " +
+	if len(clusters) > 1 {
+		r.Log.WithField("clusters", len(clusters)).Error("Several clusters have the same registration token; Drover " +
 			"refuses it until each cluster has another one")
 	}
-	if len(found) != 1 {
-		return "", false
+	if len(clusters) != 1 {
+		return types.NamespacedName{}, false
 	}
-	known, err := r.Clusters.Get(cluster)
+	known, err := r.Clusters.Get(name.Namespace)
 	if err != nil || known.DeletionTimestamp != nil {
-		return "", false
+		return types.NamespacedName{}, false
 	}
-	return cluster, true
+	return name, true
 }
 
 // proving returns the token for a presented digest, for any purpose, or "".
 func (r *Registrations) proving(digest string) string {
 	for _, token := range r.find(digest, registration.Any) {
-		return token // the token is the same in all namespaces
+		return token // the token is the same in all Secrets
 	}
 	return ""
 }
 
-// find returns the token for a presented digest, by namespace.
-func (r *Registrations) find(digest string, purpose registration.Purpose) map[string]string {
+// find returns the token for a presented digest, by Secret.
+func (r *Registrations) find(digest string, purpose registration.Purpose) map[types.NamespacedName]string {
 	if digest == "" {
 		return nil
 	}
@@ -109,14 +121,14 @@ func (r *Registrations) find(digest string, purpose registration.Purpose) map[st
 		r.Log.WithError(err).Error("Cannot look up registration tokens")
 		return nil
 	}
-	found, now := map[string]string{}, r.Now()
+	found, now := map[types.NamespacedName]string{}, r.Now()
 	for _, secret := range secrets {
 		if secret.DeletionTimestamp != nil || !registration.Serves(secret.Labels, purpose) {
 			continue
 		}
 		for _, token := range registration.Read(secret).Accepted(now) {
 			if subtle.ConstantTimeCompare([]byte(proofToken(token)), []byte(digest)) == 1 {
-				found[secret.Namespace] = token
+				found[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = token
 			}
 		}
 	}

@@ -315,6 +315,8 @@ const (
 	// MachineRequestDataKey contains a JSON object: each registration header's suffix in lower case, with a list of its
 	// values.
 	MachineRequestDataKey = "data"
+	// MachineRequestTokenKey contains the name of the ClusterRegistrationToken with which the host registers.
+	MachineRequestTokenKey = "registration"
 	// MachineStateKey contains the gzipped tar of rancher-machine's directory.
 	MachineStateKey = "extractedConfig"
 	// AuthConfigUsernameKey and the next three keys contain a registry's credential.

@@ -1,0 +1,214 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+// inventHosts sends the requests of many hosts at once, and counts the answers by status.
+func inventHosts(t *testing.T, w *world, many int) map[int]int {
+	t.Helper()
+	server, client := w.serve()
+	var mu sync.Mutex
+	codes := map[int]int{}
+	var group sync.WaitGroup
+	for i := range many {
+		group.Go(func() {
+			response, body := ask(t, server, client, http.MethodGet, agentPath,
+				with(hostHeaders(), idHeader, fmt.Sprintf("invented-%d", i)))
+			mu.Lock()
+			defer mu.Unlock()
+			codes[response.StatusCode]++
+			if response.StatusCode == http.StatusTooManyRequests && (response.Header.Get("Retry-After") != "5" ||
+				!strings.Contains(body, "new hosts of this cluster are waiting")) {
+				t.Errorf("Retry-After %q: %s", response.Header.Get("Retry-After"), body)
+			}
+		})
+	}
+	group.Wait()
+	return codes
+}
+
+// A flood of invented hosts makes no more machine requests than the limit, even though no cache shows any.
+func TestConnectAgent_AFloodOfInventedHosts(t *testing.T) {
+	for name, lags := range map[string]bool{"with caches that are up to date": false, "with caches that lag": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Wait, w.options.MaxWaitingHosts = 300*time.Millisecond, 10
+			var mu sync.Mutex
+			made := map[string]bool{}
+			w.withHosts(func(request *corev1.Secret) {
+				mu.Lock()
+				defer mu.Unlock()
+				made[request.Name] = true
+				if lags {
+					request.Namespace = "nowhere"
+				}
+			})
+			codes := inventHosts(t, w, 100)
+			if codes[http.StatusTooManyRequests] != 90 || codes[http.StatusServiceUnavailable] != 10 || len(made) != 10 {
+				t.Errorf("%d machine requests; answers by status: %v", len(made), codes)
+			}
+		})
+	}
+}
+
+// A host that has a Machine is let through, however many hosts wait.
+func TestConnectAgent_AKnownHostDuringAFlood(t *testing.T) {
+	w := newWorld(t)
+	w.options.MaxWaitingHosts = 1
+	w.withHosts(w.becomes)
+	w.add(w.secrets, machineRequest("c-m-1", "custom-waits"))
+	w.add(w.secrets, machineRequest("c-m-2", "custom-elsewhere"))
+	server, client := w.serve()
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		hostHeaders()); response.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("unknown: status %d: %s", response.StatusCode, body)
+	}
+	w.becomes(&corev1.Secret{})
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		hostHeaders()); response.StatusCode != http.StatusOK {
+		t.Errorf("known: status %d: %s", response.StatusCode, body)
+	}
+}
+
+func machineRequest(namespace, name string) *corev1.Secret {
+	request := crt(namespace, "", registration.Any)
+	request.Name, request.Type = name, rkev1.SecretTypeMachineRequest
+	return request
+}
+
+// A machine's bootstrap token with other identities than the machine's own writes nothing.
+func TestConnectAgent_AFloodOfIdentitiesWithOneToken(t *testing.T) {
+	w := newWorld(t)
+	w.options.Wait = 300 * time.Millisecond
+	w.bound("m", "the-first-one")
+	w.machineClient.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).Times(0)
+	w.secretClient.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).Times(0)
+	server, client := w.serve()
+	for i := range 50 {
+		response, body := ask(t, server, client, http.MethodGet, agentPath,
+			with(hello(), idHeader, fmt.Sprintf("other-%d", i)))
+		if response.StatusCode != http.StatusConflict {
+			t.Fatalf("status %d: %s", response.StatusCode, body)
+		}
+	}
+}
+
+func TestCrowd_LimitsRequests(t *testing.T) {
+	t.Parallel()
+	cluster := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+	c := &crowd{max: 4, maxCluster: 3}
+	var leave []func()
+	for i, step := range []struct {
+		cluster, machine string
+		want             error
+	}{
+		{"a", "1", nil},
+		{"a", "1", nil},
+		{"a", "1", errMachineCrowded},
+		{"a", "2", nil},
+		{"a", "3", errClusterCrowded},
+		{"b", "1", nil},
+		{"b", "2", errServerCrowded},
+	} {
+		left, err := c.enter(cluster(step.cluster), step.machine)
+		if !errors.Is(err, step.want) {
+			t.Errorf("request %d: %v, want %v", i, err, step.want)
+		}
+		if err == nil {
+			leave = append(leave, left)
+		}
+	}
+	for _, each := range leave {
+		each()
+	}
+	if c.total != 0 || len(c.clusters)+len(c.machines) > 0 {
+		t.Errorf("after all requests: %d, %v, %v", c.total, c.clusters, c.machines)
+	}
+}
+
+// A machine request counts while its host waits, and then until the caches must show it, unless it is gone.
+func TestArrivals_CountUntilTheCachesShowThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &arrivals{}
+		enter := func(name string, shown ...string) func(gone bool) {
+			done, err := a.reserve("c-m-1", name, shown, 2, time.Now)
+			if err != nil && !errors.Is(err, errHostsCrowded) {
+				t.Error(err)
+			}
+			return done
+		}
+		first, second := enter("a"), enter("b", "b")
+		if first == nil || second == nil || enter("c") != nil {
+			t.Fatal("two hosts may wait, and not three")
+		}
+		again := enter("a")
+		if again == nil || enter("c", "a", "b") != nil {
+			t.Error("a host that waits counts once, and may ask again")
+		}
+		first(true)
+		if enter("c") != nil {
+			t.Error("a host still waits in its second request")
+		}
+		again(true)
+		third := enter("c")
+		if third == nil {
+			t.Fatal("a host whose machine request is gone still counts")
+		}
+		third(false)
+		second(false)
+		if enter("d") != nil {
+			t.Error("machine requests do not count after their hosts disconnect")
+		}
+		time.Sleep(shownAfter)
+		if enter("d", "x", "y") != nil || enter("x", "x", "y") == nil {
+			t.Error("the machine requests in the cache count, for other hosts")
+		}
+		if done := enter("d"); done == nil {
+			t.Error("machine requests that no cache shows count forever")
+		}
+	})
+}
+
+// A host that asks without a pause is slowed down, and leaves nothing behind.
+func TestArrivals_SlowAHostDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &arrivals{}
+		admitted := 0
+		start := time.Now()
+		for time.Since(start) < time.Minute {
+			done, err := a.reserve("c-m-1", "a", nil, 2, time.Now)
+			switch {
+			case err == nil:
+				admitted++
+				done(true)
+			case !errors.Is(err, errHostHasty):
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if admitted < 30 || admitted > 35 {
+			t.Errorf("%d requests in a minute", admitted)
+		}
+		time.Sleep(time.Minute)
+		if _, err := a.reserve("c-m-1", "b", nil, 2, time.Now); err != nil || len(a.made["c-m-1"]) != 1 {
+			t.Errorf("%v, hosts that asked earlier stay: %v", err, a.made)
+		}
+	})
+}
