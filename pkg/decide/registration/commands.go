@@ -62,6 +62,16 @@ func (f Facts) insecureNodeCommand() string {
 		environment, f.scriptURL(), environment, f.Settings.InstallScriptSHA256, f.nodeArguments())
 }
 
+// PinnedScript returns the SHA-256 of the script in an insecure command for hosts, "" without one.
+func PinnedScript(insecureNodeCommand string) string {
+	_, rest, _ := strings.Cut(insecureNodeCommand, `{ echo "`)
+	digest, _, found := strings.Cut(rest, `  $f" | sha256sum`)
+	if !found {
+		return ""
+	}
+	return digest
+}
+
 func (f Facts) scriptURL() string { return f.Settings.ServerURL + "/system-agent-install.sh" }
 
 // nodeArguments are the arguments of the script. They contain roles only if the token limits the roles.

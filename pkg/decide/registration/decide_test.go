@@ -413,6 +413,12 @@ func TestDecide_Commands(t *testing.T) {
 		t.Errorf("for hosts with these roles, and an unknown script (-want +got):\n%s", diff)
 	}
 	f.Registration, f.Settings.InstallScriptSHA256 = limited, digest
+	if got := registration.PinnedScript(want.InsecureNodeCommand); got != "5c41b7" {
+		t.Errorf("the digest in the insecure command is %q", got)
+	}
+	if got := registration.PinnedScript(want.NodeCommand); got != "" {
+		t.Errorf("the digest in the other command is %q", got)
+	}
 	f.Settings.ServerURL = ""
 	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"},
 		status()); diff != "" {

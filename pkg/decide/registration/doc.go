@@ -9,7 +9,7 @@
 //
 // The package also handles what a host sends when it registers. host.go reads the headers of its request, and
 // machine.go renders the objects for the host. A replica asks on behalf of a host with a Secret (machine request);
-// request.go reads and writes the answer on it.
+// request.go reads and writes the answer on it. limits.go says which hosts a token admits.
 //
 // All functions are pure: the time and the random text of a token are values. Package connect looks up tokens.
 // (docs/wire/secrets.md#registration-tokens.)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/applyset"
@@ -291,11 +293,16 @@ func (p *play) tokens() error {
 			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters,
 			Secrets:    p.plan.Secrets,
 			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.now, Log: p.log,
-			// Only the server knows it. A rehearsal lists fields, and not their values.
-			InstallScriptSHA256: func() string { return "of the server" },
+			InstallScriptSHA256: func() string { return installScript(token) },
 		}, token))
 	}
 	return err
+}
+
+// installScript returns the digest of the install script in the command of a token, and another text without one. Only
+// the server knows the present digest. A rehearsal lists fields, and not their values.
+func installScript(token *mgmtv3.ClusterRegistrationToken) string {
+	return cmp.Or(registration.PinnedScript(token.Status.InsecureNodeCommand), "of the server")
 }
 
 // installsAgents reports whether clusters get agents. A server that installs none publishes no image.

@@ -26,6 +26,10 @@
 // one. A digest that moved with the RKEBootstrap accepts it for the same plan Secret (former.go). Its requests continue
 // with the token of the machine's current account.
 //
+// A request for a connection may wait for objects, and a host's request writes a Secret. crowd.go therefore counts
+// requests by machine, cluster and replica, after the token is verified and before anything is written. Beyond a limit
+// the answer is 429, and install scripts retry.
+//
 // Tokens are looked up by the digest of a digest and compared in constant time. They appear in no log, and in no answer
 // except the one that delivers them.
 package connect

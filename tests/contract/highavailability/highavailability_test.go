@@ -67,13 +67,14 @@ func (m *made) Job(machine string, remove bool, attempt int) string {
 	return ""
 }
 
-func newHall(t *testing.T) *hall {
+// newHall starts the replicas, with additional arguments.
+func newHall(t *testing.T, more ...string) *hall {
 	t.Helper()
 	h := &hall{T: t, doors: map[string]*door{}, made: &made{hosts: map[string]int{}}}
 	for _, name := range []string{"replica-a", "replica-b", "replica-c"} {
 		h.doors[name] = newDoor(t, name)
-		h.replicas = append(h.replicas, replica.New(t, name, h.doors[name].kubeconfig, "--shutdown-delay="+
-			drain.String()))
+		h.replicas = append(h.replicas, replica.New(t, name, h.doors[name].kubeconfig,
+			append([]string{"--shutdown-delay=" + drain.String()}, more...)...))
 	}
 	h.balancer = newBalancer(t, h.replicas...)
 	agents := newAgents(t, h.balancer)
