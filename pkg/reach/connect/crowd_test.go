@@ -10,11 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
@@ -211,4 +213,56 @@ func TestArrivals_SlowAHostDown(t *testing.T) {
 			t.Errorf("%v, hosts that asked earlier stay: %v", err, a.made)
 		}
 	})
+}
+
+// Requests that wait are limited by machine and by cluster.
+func TestConnectAgent_LimitsRequestsThatWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tokens  []string
+		cluster int
+		want    map[int]int
+		says    string
+	}{
+		"one machine": {tokens: []string{bootstrapJWT}, cluster: 100,
+			want: map[int]int{http.StatusServiceUnavailable: 2, http.StatusTooManyRequests: 6},
+			says: "this machine is already connecting"},
+		"two machines of a cluster": {tokens: []string{bootstrapJWT, "jwt-of-n"}, cluster: 3,
+			want: map[int]int{http.StatusServiceUnavailable: 3, http.StatusTooManyRequests: 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Wait, w.options.MaxClusterConnecting = time.Second, tc.cluster
+			w.addMachine("n", "jwt-of-n")
+			w.bound("m", someID)
+			w.bound("n", someID)
+			change(w, w.secrets, "n-machine-bootstrap-token", func(s *corev1.Secret) {
+				s.Annotations[rkev1.LastAccessAnnotation] = noon.Format(time.RFC3339)
+			})
+			for _, account := range []string{"b-machine-plan", "o-machine-plan"} { // every machine waits for its account
+				object, _, err := w.accounts.GetByKey("ns/" + account)
+				if err != nil || w.accounts.Delete(object) != nil {
+					t.Fatal(err)
+				}
+			}
+			w.secretClient.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).AnyTimes()
+			server, client := w.serve()
+			var mu sync.Mutex
+			got, bodies := map[int]int{}, ""
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), "Authorization",
+						"Bearer "+naming.TokenHash(tc.tokens[i%len(tc.tokens)])))
+					mu.Lock()
+					defer mu.Unlock()
+					got[response.StatusCode]++
+					bodies += body
+				})
+			}
+			group.Wait()
+			if diff := cmp.Diff(tc.want, got); diff != "" || !strings.Contains(bodies, tc.says) {
+				t.Errorf("answers by status (-want +got):\n%s\n%s", diff, bodies)
+			}
+		})
+	}
 }

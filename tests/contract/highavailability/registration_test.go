@@ -33,8 +33,9 @@ import (
 
 // Limits of the replicas in TestRegistrationTokens.
 const (
-	waitingHosts     = 10
-	hostsWithoutNode = 20
+	waitingHosts     = 5
+	hostsWithoutNode = 40
+	scaledOut        = 30
 	inventedHosts    = 400
 )
 
@@ -60,6 +61,7 @@ func TestRegistrationTokens(t *testing.T) {
 	y.pinsItsScript()
 	y.limitsRoles()
 	y.admitsOneHost()
+	y.scalesOut()
 	y.survivesAFlood()
 }
 
@@ -253,6 +255,18 @@ func (y *yard) all(many int, ask func(i int) (int, string)) map[int]int {
 	}
 	group.Wait()
 	return codes
+}
+
+// scalesOut registers more hosts at once than may wait. All of them get in, because they retry.
+func (y *yard) scalesOut() {
+	y.Helper()
+	token := y.token(mgmtv3.DefaultRegistrationTokenName)
+	codes := y.all(scaledOut, func(i int) (int, string) {
+		return y.registers(i, fmt.Sprintf("server-%d", i), token, "Control-Plane")
+	})
+	if codes[http.StatusOK] != scaledOut {
+		y.Errorf("%d hosts that retry get %v", scaledOut, codes)
+	}
 }
 
 // survivesAFlood invents hosts with the default token. Their machine requests and Machines stay within the limits. A
