@@ -78,6 +78,7 @@ type machine struct {
 	namespace string
 	dir       string
 	program   string
+	token     string
 	log       *safeBuffer
 
 	mu      sync.Mutex
@@ -115,9 +116,10 @@ func newMachine(t *testing.T) *machine {
 	}
 	m := &machine{t: t, client: client, namespace: plane.Namespace(t), dir: t.TempDir(), program: program(t),
 		log: &safeBuffer{}}
-	token := m.makeAccount()
+	installPolicy(t)
+	m.token = m.makeAccount()
 	m.makeFiles()
-	m.writeConnection(config.Host, config.CAData, token)
+	m.writeConnection(config.Host, config.CAData, m.token)
 	t.Cleanup(func() {
 		m.stop(syscall.SIGTERM)
 		if t.Failed() {
