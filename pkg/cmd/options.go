@@ -27,7 +27,7 @@ const environmentPrefix = "DROVER_"
 // serverOptions are the flags of "drover server".
 type serverOptions struct {
 	config, kubeconfig, dataDir, instanceID string
-	embedded                                bool
+	embedded, allowLoopback                 bool
 	capi, crds                              string
 	bindAddress                             string
 	port                                    int
@@ -59,6 +59,8 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 			"cluster's identity")
 	f.BoolVar(&o.embedded, "embedded", false,
 		"start Drover's own management plane (etcd, kube-apiserver, controllers) as child processes")
+	f.BoolVar(&o.allowLoopback, "allow-loopback-clusters", false,
+		"let kubeconfigs in Secrets name loopback addresses, for clusters on this host; always with --embedded")
 	f.StringVar(&o.capi, "capi", "embedded",
 		"`mode` of Cluster API's core: embedded runs it in this process, external uses the core in the cluster")
 	f.StringVar(&o.crds, "crds", "install",

@@ -262,8 +262,9 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
 		CRDs:     server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
-		Log:    log,
-		Reach:  server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife},
+		Log: log,
+		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife,
+			AllowLoopback: o.embedded || o.allowLoopback},
 		Limits: o.limits,
 	}, nil
 }

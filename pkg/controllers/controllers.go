@@ -67,6 +67,8 @@ type Deps struct {
 	InstallScriptSHA256 func() string
 	// HostsWithoutNode limits the registered hosts of a cluster without a node; 0 means the default.
 	HostsWithoutNode int
+	// Servers are the rules for the addresses in kubeconfigs.
+	Servers proxy.Servers
 	// Access decides which Secrets of other namespaces a Cluster may use. Required.
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
@@ -89,7 +91,7 @@ func (d Deps) door() Downstream {
 	case d.Door != nil:
 		return d.Door
 	}
-	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
+	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0, d.Servers)
 }
 
 // NewDoor returns connections through the tunnels of cluster agents. Until an agent has dialed in, it uses the
@@ -97,11 +99,11 @@ func (d Deps) door() Downstream {
 //
 // If two Clusters name the same management cluster, neither is reached through its tunnel. Otherwise Drover would act
 // as administrator in the wrong cluster. Call NewDoor before the caches of c start, because it adds an index to them.
-func NewDoor(c *clients.Clients, tunnels proxy.Tunnels,
+func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, servers proxy.Servers,
 	identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
 	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
 	clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
-	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels,
+	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0, servers), tunnels,
 		func(name types.NamespacedName) proxy.Way {
 			cluster, err := clusters.Get(name.Namespace, name.Name)
 			if err != nil || cluster.Status.ClusterName == "" {
@@ -226,7 +228,7 @@ func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.
 	return cluster.New(ctx, cluster.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
 		ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Secrets: c.Core.Secret(), Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(),
+		Secrets: c.Core.Secret(), Prober: prober, Refuses: d.Servers.Check, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(),
 		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID,
 		Uninstall: func(ctx context.Context, name types.NamespacedName) error {
 			return clusteragent.Uninstall(ctx, downstream, name)

@@ -40,7 +40,7 @@ func TestNewDoor_RefusesForeignClusters(t *testing.T) {
 		must(t, api.Add(claim("a", "c-m-1")))
 		c, err := clients.New(api.Config("test"), clients.Options{Version: "test", WithoutDynamic: true})
 		must(t, err)
-		door := controllers.NewDoor(c, everyTunnel{}, func(types.NamespacedName) proxy.Identity {
+		door := controllers.NewDoor(c, everyTunnel{}, proxy.Servers{}, func(types.NamespacedName) proxy.Identity {
 			return proxy.Identity{}
 		})
 		must(t, c.Start(t.Context()))

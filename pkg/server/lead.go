@@ -123,6 +123,7 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		ServerImage: s.opts.agentImage(),
 		Downstream:  s.opts.Downstream,
 		Door:        s.reach.door,
+		Servers:     s.opts.Reach.servers(),
 		Tunnel:      s.reach.tunnel,
 		AgentImage:  s.opts.installedAgent(),
 		Access:      checker, InstallScriptSHA256: s.installScript,

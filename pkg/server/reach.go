@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,6 +66,9 @@ type Reach struct {
 	// WithoutAgents installs no agent in clusters that Drover creates. Drover reaches them at the address of a server,
 	// with the credential of that server. Imported clusters still have an agent.
 	WithoutAgents bool
+	// AllowLoopback permits loopback addresses in the kubeconfigs of clusters, for clusters on this host. Users who may
+	// write Secrets can then make Drover connect to any port of this host.
+	AllowLoopback bool
 	// Verb is the verb that a user needs on a Cluster to reach it; "get" when it is empty.
 	Verb string
 	// EndpointTokenLife is the longest lifetime of a token for the authorized endpoint of a cluster;
@@ -89,6 +93,18 @@ type reach struct {
 	ways *proxy.Ways
 }
 
+// serviceHost is the variable in which Kubernetes sets the address of the API server for each pod.
+const serviceHost = "KUBERNETES_SERVICE_HOST"
+
+// servers returns the rules for the addresses in kubeconfigs.
+func (r Reach) servers() proxy.Servers {
+	servers := proxy.Servers{AllowLoopback: r.AllowLoopback}
+	if host := os.Getenv(serviceHost); host != "" {
+		servers.Management = []string{host}
+	}
+	return servers
+}
+
 // newReach builds the endpoints that reach clusters, and adds their indexes to the caches.
 func (s *Server) newReach(registrations *connect.Registrations) error {
 	o := s.opts.Reach
@@ -105,9 +121,9 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		s.reach.tunnel, s.reach.own = own, own
 	}
 	if s.opts.Downstream == nil {
-		s.reach.door = controllers.NewDoor(s.every, s.reach.tunnel, identity)
+		s.reach.door = controllers.NewDoor(s.every, s.reach.tunnel, o.servers(), identity)
 	}
-	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache())
+	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache(), o.servers())
 	s.every.Provisioning.Cluster().Cache().AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
 	var err error

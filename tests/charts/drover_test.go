@@ -26,6 +26,8 @@ var notForCharts = map[string]string{
 	"kube-binary":    "only with --embedded",
 	"machine-binary": "only with --embedded",
 	"audit-log":      "only with --embedded",
+
+	"allow-loopback-clusters": "no cluster has its API server in Drover's pod",
 }
 
 // serverFlags returns the flags of `drover server`, including hidden ones.

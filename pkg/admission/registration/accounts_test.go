@@ -42,6 +42,11 @@ func set(value any, fields ...string) func(*unstructured.Unstructured) {
 	}
 }
 
+// none sets a key to null, which is an empty value of a client with protobuf.
+func none(key string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) { o.Object["data"].(map[string]any)[key] = nil }
+}
+
 // report changes all keys of a report, and sets each to size bytes.
 func report(size int) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
@@ -88,12 +93,17 @@ func TestPolicies_LimitPlanAccounts(t *testing.T) {
 			planSecret(report(most+3), set(encoded("2"), "data", "applied-checksum")), ""},
 		"managed fields, which the API server changes": {planSecret(),
 			planSecret(set("x", "metadata", "managedFields")), ""},
-		"the plan":           {planSecret(), planSecret(set("", "data", "plan")), "changes data: plan"},
-		"no plan":            {planSecret(), planSecret(set(nil, "data", "plan")), "changes data: plan"},
-		"no data":            {planSecret(), planSecret(set(nil, "data")), "changes data: "},
-		"the limit of tries": {planSecret(), planSecret(set("", "data", "max-failures")), "changes data: max-failures"},
-		"another key":        {planSecret(), planSecret(set("e30=", "data", "other")), "changes data: other"},
-		"an empty key":       {planSecret(), planSecret(set("", "data", "other")), "changes data: other"},
+		"an empty value of a report":            {planSecret(), planSecret(none("applied-checksum")), ""},
+		"an empty value of others that stays":   {planSecret(set("", "data", "other")), planSecret(none("other")), ""},
+		"an empty value of others, as protobuf": {planSecret(none("other")), planSecret(set("", "data", "other")), ""},
+		"an empty plan":                         {planSecret(), planSecret(none("plan")), "changes data: plan"},
+		"a plan where none is":                  {planSecret(none("plan")), planSecret(), "changes data: plan"},
+		"the plan":                              {planSecret(), planSecret(set("", "data", "plan")), "changes data: plan"},
+		"no plan":                               {planSecret(), planSecret(set(nil, "data", "plan")), "changes data: plan"},
+		"no data":                               {planSecret(), planSecret(set(nil, "data")), "changes data: "},
+		"the limit of tries":                    {planSecret(), planSecret(set("", "data", "max-failures")), "changes data: max-failures"},
+		"another key":                           {planSecret(), planSecret(set("e30=", "data", "other")), "changes data: other"},
+		"an empty key":                          {planSecret(), planSecret(set("", "data", "other")), "changes data: other"},
 		"a label": {planSecret(), labelled(planSecret(), "rke.cattle.io/etcd-role", "true"),
 			"changes metadata: labels"},
 		"no labels":     {planSecret(), planSecret(set(nil, "metadata", "labels")), "changes metadata: labels"},

@@ -45,6 +45,8 @@ type Deps struct {
 	Machines     capicontrollers.MachineController
 	Secrets      corecontrollers.SecretController
 	Prober       Prober
+	// Refuses returns why the kubeconfig in a Secret is not used, nil if it is; nil refuses none.
+	Refuses func(kubeconfig *corev1.Secret) error
 	// Tunnel knows the clusters whose agent has dialed in; nil means that there is no tunnel.
 	Tunnel Tunnel
 	// Uninstall removes the agent from an imported cluster, through that agent; nil leaves the agent there.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -35,7 +36,7 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	condition, retry := outcome.Conclude(provv1.ConditionReconciling, end)
 	condition.Status = rkev1.ConditionTrue // a failure is tried again
 	if end == nil {
-		condition = facts.reconciling(status.Ready)
+		condition = facts.reconciling(status.Ready, h.Refuses)
 	}
 	outcome.Record(&status.Conditions, condition, retry, facts.now)
 	if equality.Semantic.DeepEqual(&cluster.Status, status) {
@@ -54,8 +55,8 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 }
 
 // reconciling returns the condition that tools know for every kind. A cluster is Reconciling until it has been reached,
-// unless it is Stalled.
-func (f *Facts) reconciling(ready bool) conditions.Condition {
+// unless it is Stalled. refuses returns why its kubeconfig is not used.
+func (f *Facts) reconciling(ready bool, refuses func(*corev1.Secret) error) conditions.Condition {
 	c := conditions.Condition{Type: provv1.ConditionReconciling, Status: rkev1.ConditionTrue, Reason: reasonReconciling}
 	switch {
 	case ready || conditions.IsTrue(f.cluster.Status.Conditions, provv1.ConditionStalled):
@@ -66,6 +67,8 @@ func (f *Facts) reconciling(ready bool) conditions.Condition {
 			f.cluster.Status.ClusterName, naming.DefaultRegistrationToken)
 	case f.kubeconfig == nil:
 		c.Message = "Waiting for the agent of the cluster to connect, or for a server to report its kubeconfig"
+	case refuses != nil && refuses(f.kubeconfig) != nil:
+		c.Message = refuses(f.kubeconfig).Error()
 	default:
 		c.Message = "Waiting for the API server of the cluster to answer the management plane"
 	}

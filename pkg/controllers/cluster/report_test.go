@@ -7,6 +7,7 @@ import (
 
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -20,10 +21,16 @@ func TestReport_Reconciling(t *testing.T) {
 	const waiting = "Waiting for the agent of the cluster to connect, or for a server to report its kubeconfig"
 	for name, tc := range map[string]struct {
 		ready, stalled bool
+		kubeconfig     *corev1.Secret
+		refused        error
 		end            error
 		want           string
 	}{
-		"it is not reached":                {want: "True Reconciling " + waiting},
+		"it is not reached": {want: "True Reconciling " + waiting},
+		"its API server does not answer": {kubeconfig: &corev1.Secret{},
+			want: "True Reconciling Waiting for the API server of the cluster to answer the management plane"},
+		"its kubeconfig breaks a rule": {kubeconfig: &corev1.Secret{}, refused: errors.New("Secret n/demo is refused"),
+			want: "True Reconciling Secret n/demo is refused"},
 		"it is reached":                    {ready: true, want: "False  "},
 		"it is stalled":                    {stalled: true, want: "False  "},
 		"its kubeconfig cannot be written": {end: errors.New("forbidden"), want: "True Error forbidden"},
@@ -36,14 +43,14 @@ func TestReport_Reconciling(t *testing.T) {
 			clusters.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
 				return c, nil
 			})
-			facts := &Facts{cluster: made(), now: time.Unix(0, 0)}
+			facts := &Facts{cluster: made(), now: time.Unix(0, 0), kubeconfig: tc.kubeconfig}
 			facts.cluster.Status.Ready = tc.ready
 			if tc.stalled {
 				stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionTrue,
 					Reason: "InvalidSpec"}
 				conditions.Set(&facts.cluster.Status.Conditions, stalled, facts.now)
 			}
-			h := &handler{Deps: Deps{Clusters: clusters}}
+			h := &handler{Deps: Deps{Clusters: clusters, Refuses: func(*corev1.Secret) error { return tc.refused }}}
 			after, err := h.report(facts, tc.end)
 			if !errors.Is(err, tc.end) {
 				t.Errorf("error %v", err)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
@@ -58,6 +57,7 @@ type ClientGetter interface {
 type Clients struct {
 	secrets Secrets
 	timeout time.Duration
+	servers Servers
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]entry
@@ -69,13 +69,13 @@ type entry struct {
 	client  kubernetes.Interface
 }
 
-// NewClients returns Clients that read kubeconfigs from secrets. timeout is the deadline of one call. 0 means
-// DefaultTimeout.
-func NewClients(secrets Secrets, timeout time.Duration) *Clients {
+// NewClients returns Clients that read kubeconfigs from secrets, which must follow the rules of servers. timeout is the
+// deadline of one call. 0 means DefaultTimeout.
+func NewClients(secrets Secrets, timeout time.Duration, servers Servers) *Clients {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	return &Clients{secrets: secrets, timeout: timeout, known: map[types.NamespacedName]entry{}}
+	return &Clients{secrets: secrets, timeout: timeout, servers: servers, known: map[types.NamespacedName]entry{}}
 }
 
 // RESTConfig returns the client configuration of a cluster. The caller owns the copy. The error is ErrNotAvailable
@@ -152,9 +152,9 @@ func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	if _, err := Capture(secret.Data[KubeconfigKey]); err != nil {
 		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
+	config, err := c.servers.configFor(secret)
 	if err != nil {
-		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s is unusable", secret.Namespace, secret.Name)
+		return entry{}, err
 	}
 	config.Timeout = c.timeout
 	config.QPS, config.Burst = requestsPerSecond, requestBurst

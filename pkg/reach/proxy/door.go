@@ -88,6 +88,7 @@ func (d *Door) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 func forLists(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(limitTo(listLimit))
+	config.Wrap(refuseRedirects)
 	return config
 }
 
@@ -141,6 +142,7 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 func clientFor(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(limitTo(answerLimit))
+	config.Wrap(refuseRedirects)
 	return kubernetes.NewForConfig(config)
 }
 

@@ -19,8 +19,8 @@ const (
 	kubeconfigContext = "default"
 )
 
-// maxCaptured is the longest accepted kubeconfig from a node, in bytes.
-const maxCaptured = 256 << 10
+// maxKubeconfig is the longest accepted kubeconfig from a node or a Secret, in bytes.
+const maxKubeconfig = 256 << 10
 
 // defaultPort is the API server's port in RKE2 and K3s.
 const defaultPort = "6443"
@@ -43,7 +43,7 @@ func (a Access) GoString() string { return a.String() }
 // port. It refuses everything that would run a program, read a file or skip the verification of the server's
 // certificate. Errors never contain the content.
 func Capture(output []byte) (Access, error) {
-	if len(output) > maxCaptured {
+	if len(output) > maxKubeconfig {
 		return Access{}, errors.New("captured kubeconfig is larger than 256 KiB")
 	}
 	config, err := clientcmd.Load(output)
@@ -68,17 +68,21 @@ func Capture(output []byte) (Access, error) {
 	return access, nil
 }
 
-// Harmless returns an error for a kubeconfig that would make this program run another one, read local files, or
-// impersonate another user. Users of the cluster's namespace may write the kubeconfig Secret. With tokenFile they could
-// send Drover's own token to a server of theirs. Errors never contain the content.
+// Harmless returns an error for a kubeconfig that would make this program run another one, read local files, impersonate
+// another user, use a proxy, or connect to a server without verifying it. Users of the cluster's namespace may write the
+// kubeconfig Secret. With tokenFile they could send Drover's own token to a server of theirs. Errors never contain the
+// content.
 func Harmless(kubeconfig []byte) error {
+	if len(kubeconfig) > maxKubeconfig {
+		return errors.New("it is larger than 256 KiB")
+	}
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return errors.New("it is not a kubeconfig")
 	}
 	for _, cluster := range config.Clusters {
-		if cluster.CertificateAuthority != "" {
-			return errors.New("it would read files: use certificate-authority-data")
+		if err := harmlessCluster(cluster); err != nil {
+			return err
 		}
 	}
 	for _, user := range config.AuthInfos {
@@ -91,6 +95,25 @@ func Harmless(kubeconfig []byte) error {
 			len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
 			return errors.New("it would impersonate a user")
 		}
+	}
+	return nil
+}
+
+func harmlessCluster(cluster *clientcmdapi.Cluster) error {
+	server, err := url.Parse(cluster.Server)
+	switch {
+	case cluster.CertificateAuthority != "":
+		return errors.New("it would read files: use certificate-authority-data")
+	case cluster.InsecureSkipTLSVerify:
+		return errors.New("it would not verify the server: use certificate-authority-data instead of " +
+			"insecure-skip-tls-verify")
+	case cluster.ProxyURL != "":
+		return errors.New("it would use a proxy: remove proxy-url")
+	case cluster.TLSServerName != "":
+		return errors.New("it would verify another server: remove tls-server-name, and use a server whose name is in " +
+			"its certificate")
+	case err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil:
+		return errors.New("its server is not an https URL: use https://HOST:PORT")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
-	door := NewDoor(NewClients(noSecrets{}, time.Minute), tunnels, func(types.NamespacedName) Way {
+	door := NewDoor(NewClients(noSecrets{}, time.Minute, Servers{AllowLoopback: true}), tunnels, func(types.NamespacedName) Way {
 		return Way{ID: "c-m-1", Agent: true}
 	}, func(types.NamespacedName) Identity {
 		return Identity{User: "drover"}
@@ -118,7 +118,7 @@ func TestLimits_ArePerUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	demo, secrets := types.NamespacedName{Namespace: "n", Name: "demo"}, kubeconfigs(content)
-	direct := NewClients(secrets, time.Minute)
+	direct := NewClients(secrets, time.Minute, Servers{AllowLoopback: true})
 	own, err := direct.Client(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestLimits_ArePerUser(t *testing.T) {
 		!strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("Drover's own client gets %v", err)
 	}
-	wide, err := NewWays(nil, secrets).RESTConfig(t.Context(), demo)
+	wide, err := NewWays(nil, secrets, Servers{AllowLoopback: true}).RESTConfig(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}

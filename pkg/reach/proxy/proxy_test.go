@@ -227,7 +227,7 @@ func TestClients_AreBuiltOncePerVersion(t *testing.T) {
 	t.Parallel()
 	cache, up, _ := downstream(t)
 	up.Store(true)
-	clients := proxy.NewClients(cache, time.Second)
+	clients := proxy.NewClients(cache, time.Second, proxy.Servers{AllowLoopback: true})
 	first, err := clients.Client(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestClients_ExplainAMissingClient(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clients := proxy.NewClients(c.cache, 0)
+			clients := proxy.NewClients(c.cache, 0, proxy.Servers{AllowLoopback: true})
 			_, err := clients.Client(t.Context(), demo)
 			if err == nil || errors.Is(err, proxy.ErrNotAvailable) != c.wait {
 				t.Fatalf("error %v, want it to mean waiting: %v", err, c.wait)
@@ -289,7 +289,7 @@ func TestProber_WakesWhenTheClusterAnswers(t *testing.T) {
 	woken := make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second), func(namespace, name string) {
+	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second, proxy.Servers{AllowLoopback: true}), func(namespace, name string) {
 		woken <- namespace + "/" + name
 	})
 	if prober.Answered(demo) {

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
@@ -18,10 +17,14 @@ import (
 type Ways struct {
 	door    *Door
 	secrets Secrets
+	servers Servers
 }
 
-// NewWays returns Ways. Without a door, all clusters are reached by their kubeconfigs.
-func NewWays(door *Door, secrets Secrets) *Ways { return &Ways{door: door, secrets: secrets} }
+// NewWays returns Ways. Without a door, all clusters are reached by their kubeconfigs, which must follow the rules of
+// servers.
+func NewWays(door *Door, secrets Secrets, servers Servers) *Ways {
+	return &Ways{door: door, secrets: secrets, servers: servers}
+}
 
 // Open identifies the way to a cluster and changes with it. It is "" while there is none, or while the cluster's agent
 // is not connected to this replica.
@@ -38,9 +41,9 @@ func (w *Ways) Open(cluster types.NamespacedName) (string, error) {
 }
 
 // RESTConfig returns the client configuration of a cluster. The caller owns the copy. The error is ErrNotAvailable
-// while there is neither a tunnel nor a kubeconfig. It refuses a kubeconfig that would make this process run a program,
-// read local files or impersonate another user. Users with write access to Secrets in the cluster's namespace control
-// that kubeconfig.
+// while there is neither a tunnel nor a kubeconfig. It is a *RefusedError for a kubeconfig that would make this process
+// run a program, read local files, impersonate another user, or connect to a forbidden address. Users with write access
+// to Secrets in the cluster's namespace control that kubeconfig.
 func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	if w.door != nil {
 		if _, tunneled := w.door.tunneled(cluster); tunneled {
@@ -54,13 +57,9 @@ func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig of cluster %s: %w", cluster, err)
 	}
-	if err := Harmless(secret.Data[KubeconfigKey]); err != nil {
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s is unusable: %w", secret.Namespace, secret.Name, err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
+	config, err := w.servers.configFor(secret)
 	if err != nil {
-		// The reason may contain the content.
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s is unusable", secret.Namespace, secret.Name)
+		return nil, err
 	}
 	return forLists(config), nil
 }

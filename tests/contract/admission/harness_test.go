@@ -44,7 +44,7 @@ func run(t *testing.T) *drover {
 		"--bind-address=127.0.0.1", "--port=" + port,
 		"--health-address=127.0.0.1:" + health, "--data-dir=" + t.TempDir(), "--leader-elect=false",
 		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
-		"--deletion-deadline=1m",
+		"--deletion-deadline=1m", "--allow-loopback-clusters",
 		"--admission=install", "--admission-address=127.0.0.1:" + admission,
 	})
 	program.SetErr(log)

@@ -100,7 +100,7 @@ func update(ctx context.Context, client kubernetes.Interface, namespace string, 
 func TestPlanAccount(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	m.patch(map[string]any{"data": map[string]any{"foreign": []byte("kept")},
+	m.patch(map[string]any{"data": map[string]any{"foreign": []byte("kept"), "empty": []byte("")},
 		"metadata": map[string]any{"labels": map[string]string{"foreign": "kept"},
 			"annotations": map[string]string{"foreign": "kept"}, "finalizers": []string{"example.org/keep"}}})
 	t.Cleanup(func() {

@@ -83,7 +83,8 @@ func (r *Replica) Start() {
 		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
 	}, r.More...)...)
 	r.process.Stdout, r.process.Stderr = log, log
-	r.process.Env = append(os.Environ(), "HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=")
+	r.process.Env = append(os.Environ(), "HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=",
+		"DROVER_ALLOW_LOOPBACK_CLUSTERS=true") // of simulated machines; a variable, because older programs lack the flag
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)

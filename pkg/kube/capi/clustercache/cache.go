@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,6 +69,8 @@ type Cache struct {
 	now      func() time.Time
 	open     func(ctx context.Context, cluster types.NamespacedName) (*connection, error)
 	lifetime context.Context // the context of all caches
+	// event reports about a Cluster; nil reports nothing.
+	event func(cluster *clusterv1.Cluster, reason, message string)
 
 	mu       sync.RWMutex
 	clusters map[types.NamespacedName]*state
@@ -86,6 +89,9 @@ type state struct {
 	asked   time.Time
 	took    time.Duration
 	refused bool
+	// refusal is why the rules for kubeconfigs prevented the last attempt to connect. reported is the last refusal of
+	// which an Event told.
+	refusal, reported string
 	// missed is when a failure was counted last.
 	missed time.Time
 	// watches are the names of the connection's watches.
@@ -113,6 +119,10 @@ func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error
 	}
 	lifetime, end := context.WithCancel(context.WithoutCancel(ctx))
 	c := newCache(lifetime, opts, manager.GetClient(), manager.GetScheme())
+	recorder := manager.GetEventRecorderFor("clustercache")
+	c.event = func(cluster *clusterv1.Cluster, reason, message string) {
+		recorder.Event(cluster, corev1.EventTypeWarning, reason, message)
+	}
 	err := ctrl.NewControllerManagedBy(manager).Named("clustercache").
 		For(&clusterv1.Cluster{}).
 		WatchesRawSource(source.Channel(c.changed, &handler.EnqueueRequestForObject{})).
@@ -182,6 +192,7 @@ func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
 	before := c.standing(name)
 	c.act(ctx, name, what, version)
+	c.reportRefusal(cluster)
 	again := time.Duration(1) // after an action, decide again at once
 	if what == wait {
 		again = after
@@ -262,9 +273,38 @@ func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version 
 	s := c.clusters[name]
 	s.refused = false // a credential that is refused again is not retried at once
 	s.answered(c.now(), err)
+	s.refusal = refusalOf(err)
 	s.took = s.asked.Sub(began)
 	if err == nil {
 		s.connection, s.version, s.watches = made, version, map[string]struct{}{}
+	}
+}
+
+// reasonRefused is the reason of Events about kubeconfigs that break a rule.
+const reasonRefused = "KubeconfigRefused"
+
+// refusalOf returns the text of an error of a Door that refuses a kubeconfig, or "". Other errors contain what a
+// cluster sends, and reach only the log.
+func refusalOf(err error) string {
+	var refusal interface {
+		error
+		RefusesKubeconfig() bool
+	}
+	if errors.As(err, &refusal) && refusal.RefusesKubeconfig() {
+		return refusal.Error()
+	}
+	return ""
+}
+
+// reportRefusal tells once why the kubeconfig of a cluster is refused.
+func (c *Cache) reportRefusal(cluster *clusterv1.Cluster) {
+	c.mu.Lock()
+	s := c.clusters[client.ObjectKeyFromObject(cluster)]
+	text, isNew := s.refusal, s.refusal != s.reported
+	s.reported = s.refusal
+	c.mu.Unlock()
+	if isNew && text != "" && c.event != nil {
+		c.event(cluster, reasonRefused, text)
 	}
 }
 

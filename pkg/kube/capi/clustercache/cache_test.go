@@ -3,12 +3,14 @@ package clustercache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -341,6 +343,35 @@ func TestCache_IsConnectedWithNodes(t *testing.T) {
 		asked := w.asked.Load()
 		if err := reader.List(t.Context(), &corev1.NodeList{}); err != nil || w.asked.Load() != asked {
 			t.Errorf("read at once: error %v, %d requests", err, w.asked.Load()-asked)
+		}
+	})
+}
+
+// refusal is the error of a Door that refuses a kubeconfig.
+type refusal string
+
+func (r refusal) Error() string           { return string(r) }
+func (r refusal) RefusesKubeconfig() bool { return true }
+
+// TestCache_ReportsRefusedKubeconfigs: an Event tells the reason once, and again when it changes or comes back. Errors
+// with answers of the cluster are not in Events.
+func TestCache_ReportsRefusedKubeconfigs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.version = "1"
+		var events []string
+		w.cache.event = func(_ *clusterv1.Cluster, reason, message string) {
+			events = append(events, reason+": "+message)
+		}
+		for _, problem := range []error{refusal("Secret a is refused"), fmt.Errorf("dial: %w", refusal("b")),
+			errors.New("the answer of the cluster"), refusal("b")} {
+			w.answers.Store(&answers{broken: problem})
+			w.work(10 * time.Second)
+		}
+		want := []string{"KubeconfigRefused: Secret a is refused", "KubeconfigRefused: b", "KubeconfigRefused: b"}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
 }
