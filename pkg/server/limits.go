@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
@@ -30,6 +31,9 @@ type Limits struct {
 	MachineWriteBytes int64
 	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
 	MachineWrites int64
+	// CachedSecretBytes is the size of the largest Secret of a user that Drover caches and reads. It excludes Secrets
+	// that Drover writes.
+	CachedSecretBytes int64
 	// ProxyLongRequests is the number of long-running requests of users to one cluster: watches, exec, logs and
 	// port-forwards. ProxyLongRequestsPerNamespace is the number for all clusters of a namespace.
 	ProxyLongRequests, ProxyLongRequestsPerNamespace int64
@@ -84,6 +88,7 @@ func (l *Limits) All() []Limit {
 		{"hosts-without-node", registration.DefaultHostsWithoutNode, &l.HostsWithoutNode},
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
+		{"cached-secret-bytes", clients.DefaultSecretBytes, &l.CachedSecretBytes},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
 			&l.ProxyLongRequestsPerNamespace},

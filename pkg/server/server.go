@@ -77,6 +77,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.every, err = clients.New(opts.RESTConfig, clients.Options{
 		Version: opts.Version, Factory: opts.ControllerFactory, SyncTimeout: opts.StartTimeout, WithoutDynamic: true,
+		SecretBytes: opts.Limits.CachedSecretBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 var gr = schema.GroupResource{Resource: "things"}
@@ -46,6 +47,8 @@ type fakes struct {
 	// snapshots are keyed by name; secrets are all others than plan and state.
 	snapshots map[string]*rkev1.ETCDSnapshot
 	secrets   []*corev1.Secret
+	// dropped is a Secret without its data in the cache.
+	dropped *clients.SecretDroppedError
 
 	writes   []string
 	fail     map[string]error
@@ -168,6 +171,9 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 func (f *fakes) mockSecrets(c *gomock.Controller) {
 	m := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](c)
 	m.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*corev1.Secret, error) {
+		if f.dropped != nil && f.dropped.Name == name {
+			return nil, f.dropped
+		}
 		for _, secret := range append([]*corev1.Secret{f.plan, f.state}, f.secrets...) {
 			if secret != nil && secret.Name == name {
 				return secret, nil

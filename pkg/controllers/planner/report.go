@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // conflictRetry is the retry delay after a conflict. The event with the newer object usually comes first.
@@ -37,6 +38,9 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	// This comes before gather reads the cache, because the cache may advance meanwhile.
 	machinesSeen := seenUpTo(h.Machines.Informer())
 	v, err := h.gather(cp)
+	if dropped := new(clients.SecretDroppedError); errors.As(err, &dropped) {
+		return h.reportDropped(cp, dropped)
+	}
 	if err != nil || v.unknown {
 		return cp, err
 	}
@@ -44,6 +48,21 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	decision := planner.Decide(v.snapshot)
 	h.Reasons.Note(key, decision.Wait)
 	return h.carryOut(cp, v, decision)
+}
+
+// reportDropped tells the user about a Secret whose data are not cached. Plans stay as they are until it changes.
+func (h *handler) reportDropped(cp *rkev1.RKEControlPlane, dropped *clients.SecretDroppedError) (*rkev1.RKEControlPlane,
+	error) {
+	status := *cp.Status.DeepCopy()
+	outcome.Record(&status.Conditions, conditions.Condition{
+		Type: rkev1.ConditionReady, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError,
+		Message: "Cannot use what the cluster refers to: " + dropped.Error(),
+	}, outcome.Retry{Err: dropped}, h.Now())
+	stored, err := h.writeStatus(cp, status)
+	if err != nil {
+		return cp, h.retry(cp, err)
+	}
+	return stored, dropped
 }
 
 // carryOut writes the ticket, carries out the effects, and reports. One write holds the ticket and the decided status,

@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // A condition shows a failure to carry out a decision until the effects succeed. (docs/invariants.md#weaknesses, W1.)
@@ -58,5 +59,29 @@ func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
 				t.Errorf("the decision has changed: %s", diff)
 			}
 		})
+	}
+}
+
+// A condition names a Secret that is too large for the cache. Nothing else is written, and the condition only once.
+func TestOnChange_ReportsASecretThatIsNotCached(t *testing.T) {
+	f := newFakes(t)
+	f.dropped = &clients.SecretDroppedError{Namespace: "ns", Name: "large", Reason: "has 600000 bytes"}
+	f.cp.Spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{
+		Secret: rkev1.K8sObjectFileSource{Name: "large", Items: []rkev1.KeyToPath{{Key: "k", Path: "/k"}}},
+	}}}}
+	for range 2 {
+		after, err := f.handler("ns/demo", f.cp)
+		if !errors.As(err, &f.dropped) {
+			t.Errorf("error %v", err)
+		}
+		f.cp = after
+	}
+	c := conditions.Get(f.cp.Status.Conditions, "Ready")
+	if c == nil || c.Status != "False" || c.Reason != "Error" ||
+		c.Message != "Cannot use what the cluster refers to: Secret ns/large has 600000 bytes" {
+		t.Errorf("condition %+v", c)
+	}
+	if diff := cmp.Diff([]string{"status"}, f.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -73,6 +74,9 @@ type Options struct {
 	KindWorkers map[schema.GroupVersionKind]int
 	// SyncTimeout is how long the caches may take to fill; one minute when it is zero.
 	SyncTimeout time.Duration
+	// SecretBytes is the largest Secret of a user whose data the cache keeps; DefaultSecretBytes when it is zero. A
+	// host's Factory has its own caches, and keeps what it likes.
+	SecretBytes int64
 	// DynamicGroups are the API groups of Dynamic; those of the machine kinds when it is empty.
 	DynamicGroups []string
 	// Observe is called after every run of a handler, with its name, duration and error. It may be nil.
@@ -146,6 +150,7 @@ func configure(cfg *rest.Config, version string) *rest.Config {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = requestTimeout
 	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return guardSecrets{next} })
 	return cfg
 }
 
@@ -172,6 +177,8 @@ func (c *Clients) setFactory(opts Options) error {
 			},
 		},
 	})
+	caches = &reducingCaches{SharedCacheFactory: caches,
+		limit: secretLimit(cmp.Or(opts.SecretBytes, DefaultSecretBytes))}
 	if opts.Share != nil {
 		c.shared = shareCaches(caches, opts.Share.tracker)
 		caches = c.shared
@@ -193,7 +200,7 @@ func (c *Clients) setGenerated() error {
 	c.RKE = rke.New(c.Factory).V1()
 	c.Management = management.New(c.Factory).V3()
 	c.CAPI = capi.New(c.Factory).V1beta2()
-	c.Core = core.New(c.Factory).V1()
+	c.Core = checkedCore{core.New(c.Factory).V1()}
 	c.Batch = batch.New(c.Factory).V1()
 	c.RBAC = rbac.New(c.Factory).V1()
 	c.CRDs = apiextensions.New(c.Factory).V1()
