@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/drover-io/drover/pkg/admission"
@@ -211,6 +213,19 @@ func (r *reviewer) facts() (admission.Facts, error) {
 	return facts, nil
 }
 
+// mostErrors is how many errors an answer has. A Cluster with many wrong pools has thousands, and the cost of their text
+// grows with the square of their number.
+const mostErrors = 20
+
+// few returns the first errors, and how many are missing.
+func few(errs field.ErrorList) field.ErrorList {
+	if len(errs) <= mostErrors {
+		return errs
+	}
+	rest := fmt.Sprintf("%d more errors; correct these first", len(errs)-mostErrors)
+	return append(slices.Clone(errs[:mostErrors]), field.Invalid(field.NewPath("spec"), field.OmitValueType{}, rest))
+}
+
 func response(asked admissionv1.AdmissionRequest, answer admission.Answer) ctrladmission.Response {
 	out := ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: answer.Allowed(),
 		Warnings: answer.Warnings}}
@@ -223,7 +238,7 @@ func response(asked admissionv1.AdmissionRequest, answer admission.Answer) ctrla
 		out.Result = &status
 	case len(answer.Errors) > 0:
 		status := apierrors.NewInvalid(schema.GroupKind{Group: asked.Kind.Group, Kind: asked.Kind.Kind}, asked.Name,
-			answer.Errors).Status()
+			few(answer.Errors)).Status()
 		out.Result = &status
 	default:
 		out.Result = &metav1.Status{Code: http.StatusOK}

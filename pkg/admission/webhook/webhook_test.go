@@ -72,14 +72,14 @@ func ask(t *testing.T, path string, synced bool, before, after any) *admissionv1
 	return answer.Response
 }
 
-func raw(t *testing.T, object any) runtime.RawExtension {
+func raw(t testing.TB, object any) runtime.RawExtension {
 	t.Helper()
 	data, err := json.Marshal(object)
 	check(t, err)
 	return runtime.RawExtension{Raw: data}
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

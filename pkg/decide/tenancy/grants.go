@@ -55,12 +55,15 @@ func Grants(cluster *provv1.Cluster, key []byte) map[types.NamespacedName]Author
 	if json.Unmarshal([]byte(text), &stored) != nil {
 		return nil
 	}
-	granted := map[types.NamespacedName]Author{}
+	// Each grant is looked at once, because users choose the number of grants and of references.
+	references := map[string]types.NamespacedName{}
 	for _, ref := range References(cluster) {
-		for _, grant := range stored {
-			if grant.Secret == ref.NamespacedName.String() && verify(cluster, grant, key) {
-				granted[ref.NamespacedName] = grant.Author
-			}
+		references[ref.NamespacedName.String()] = ref.NamespacedName
+	}
+	granted := map[types.NamespacedName]Author{}
+	for _, grant := range stored {
+		if ref, isNamed := references[grant.Secret]; isNamed && verify(cluster, grant, key) {
+			granted[ref] = grant.Author
 		}
 	}
 	return granted
