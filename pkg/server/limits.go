@@ -17,6 +17,9 @@ import (
 // Limits bound what one machine, cluster, namespace or client may use of this replica. 0 means the default.
 // (docs/security.md#limits.)
 type Limits struct {
+	// CachedSecretBytes is the size of the largest Secret of a user that Drover caches and reads. It excludes Secrets
+	// that Drover writes.
+	CachedSecretBytes int64
 	// ClusterConnectRequests is the number of requests of one cluster's machines for their connection that run at the
 	// same time.
 	ClusterConnectRequests int64
@@ -31,9 +34,6 @@ type Limits struct {
 	MachineWriteBytes int64
 	// MachineWrites is the number of updates that each machine may send to its plan Secret in a minute.
 	MachineWrites int64
-	// CachedSecretBytes is the size of the largest Secret of a user that Drover caches and reads. It excludes Secrets
-	// that Drover writes.
-	CachedSecretBytes int64
 	// ProxyLongRequests is the number of long-running requests of users to one cluster: watches, exec, logs and
 	// port-forwards. ProxyLongRequestsPerNamespace is the number for all clusters of a namespace.
 	ProxyLongRequests, ProxyLongRequestsPerNamespace int64
@@ -82,13 +82,13 @@ func (l Limit) Value() int64 {
 // All describes all fields, sorted by name.
 func (l *Limits) All() []Limit {
 	return []Limit{
+		{"cached-secret-bytes", clients.DefaultSecretBytes, &l.CachedSecretBytes},
 		{"cluster-connect-requests", connect.DefaultMaxClusterConnecting, &l.ClusterConnectRequests},
 		{"connect-requests", connect.DefaultMaxConnecting, &l.ConnectRequests},
 		{"connections", DefaultConnections, &l.Connections},
 		{"hosts-without-node", registration.DefaultHostsWithoutNode, &l.HostsWithoutNode},
 		{"machine-write-bytes", connect.DefaultMachineWriteBytes, &l.MachineWriteBytes},
 		{"machine-writes", connect.DefaultMachineWrites, &l.MachineWrites},
-		{"cached-secret-bytes", clients.DefaultSecretBytes, &l.CachedSecretBytes},
 		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
 		{"proxy-long-requests-per-namespace", clusterproxy.DefaultMaxLongRunningPerNamespace,
 			&l.ProxyLongRequestsPerNamespace},
