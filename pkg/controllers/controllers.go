@@ -228,7 +228,8 @@ func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.
 	return cluster.New(ctx, cluster.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
 		ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Secrets: c.Core.Secret(), Prober: prober, Refuses: d.Servers.Check, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(),
+		Secrets: c.Core.Secret(), Prober: prober, Refuses: d.Servers.Check, Tunnel: d.tunnelOfClusters(),
+		Endpoints:      d.Settings.Endpoints(),
 		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID,
 		Uninstall: func(ctx context.Context, name types.NamespacedName) error {
 			return clusteragent.Uninstall(ctx, downstream, name)

@@ -62,7 +62,8 @@ func FuzzReview(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range []string{ValidatePath, MutatePath} {
 			allocations.AtMost(t, base+perByte*uint64(len(body)), func() {
-				if code := post(handler, path, body).Code; code != http.StatusOK && code < http.StatusInternalServerError {
+				code := post(handler, path, body).Code
+				if code != http.StatusOK && code < http.StatusInternalServerError {
 					t.Errorf("%s answers %d", path, code)
 				}
 			})
@@ -84,7 +85,7 @@ func post(handler http.Handler, path string, body []byte) *httptest.ResponseReco
 	return w
 }
 
-// A Cluster with as many wrong pools as the API server accepts costs a bounded amount of memory, and its answer is short.
+// A Cluster with as many wrong pools as the API server accepts costs little memory, and its answer is short.
 func TestReview_OfManyErrors(t *testing.T) {
 	body := reviewOf(t, manyPools(1000))
 	handler := unsynced(t)

@@ -213,8 +213,8 @@ func (r *reviewer) facts() (admission.Facts, error) {
 	return facts, nil
 }
 
-// mostErrors is how many errors an answer has. A Cluster with many wrong pools has thousands, and the cost of their text
-// grows with the square of their number.
+// mostErrors is how many errors an answer has. A Cluster with many wrong pools has thousands, and the cost of their
+// text grows with the square of their number.
 const mostErrors = 20
 
 // few returns the first errors, and how many are missing.

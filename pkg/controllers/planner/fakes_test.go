@@ -47,8 +47,7 @@ type fakes struct {
 	// snapshots are keyed by name; secrets are all others than plan and state.
 	snapshots map[string]*rkev1.ETCDSnapshot
 	secrets   []*corev1.Secret
-	// dropped is a Secret without its data in the cache.
-	dropped *clients.SecretDroppedError
+	dropped   *clients.SecretDroppedError // a Secret without its data in the cache
 
 	writes   []string
 	fail     map[string]error

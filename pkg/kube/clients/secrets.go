@@ -32,8 +32,8 @@ const droppedKey = "drover.io/not-cached"
 // droppedMark begins the annotation's value. It is random, so that a user who sets the annotation has no influence.
 var droppedMark = "dropped-" + rand.Text() + ": "
 
-// ownPrefixes begin the types of Secrets that Drover writes, and ownGroups are the API groups of their owners. Their data
-// always stay.
+// ownPrefixes begin the types of Secrets that Drover writes, and ownGroups are the API groups of their owners. Their
+// data always stay.
 var ownPrefixes = []string{"rke.cattle.io/", "drover.io/", rkev1.SecretTypeClusterAPI,
 	string(corev1.SecretTypeServiceAccountToken)}
 
@@ -57,7 +57,7 @@ func (e *SecretDroppedError) Error() string {
 	return fmt.Sprintf("Secret %s/%s %s", e.Namespace, e.Name, e.Reason)
 }
 
-// secretLimit drops from cached Secrets what nobody reads.
+// secretLimit drops from cached Secrets what Drover does not read.
 type secretLimit int64
 
 // reduce is the transformation of the cache of Secrets. It keeps annotations of Secrets that Drover writes, because a

@@ -53,7 +53,8 @@ func laughs() string {
 	text := strings.Builder{}
 	text.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
 	for i := 1; i < 9; i++ {
-		fmt.Fprintf(&text, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
+		aliases := strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9)
+		fmt.Fprintf(&text, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(aliases, ","))
 	}
 	return text.String()
 }

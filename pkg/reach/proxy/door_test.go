@@ -52,7 +52,7 @@ func TestDoor(t *testing.T) {
 	t.Parallel()
 	demo := types.NamespacedName{Namespace: "n", Name: "demo"}
 	tunnels, way := &agents{connected: map[string]bool{}}, Way{}
-	door := NewDoor(NewClients(noSecrets{}, 0, Servers{AllowLoopback: true}), tunnels, func(types.NamespacedName) Way { return way },
+	door := NewDoor(NewClients(noSecrets{}, 0, Servers{}), tunnels, func(types.NamespacedName) Way { return way },
 		func(cluster types.NamespacedName) Identity {
 			return Identity{User: "drover:" + cluster.Name, Group: "admins"}
 		})

@@ -68,8 +68,8 @@ func Capture(output []byte) (Access, error) {
 	return access, nil
 }
 
-// Harmless returns an error for a kubeconfig that would make this program run another one, read local files, impersonate
-// another user, use a proxy, or connect to a server without verifying it. Users of the cluster's namespace may write the
+// Harmless returns an error for a kubeconfig that would make this program run another one, or read local files. It also
+// refuses impersonation, proxies, and servers that are not verified. Users of the cluster's namespace may write the
 // kubeconfig Secret. With tokenFile they could send Drover's own token to a server of theirs. Errors never contain the
 // content.
 func Harmless(kubeconfig []byte) error {

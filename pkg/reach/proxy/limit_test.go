@@ -54,7 +54,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
-	door := NewDoor(NewClients(noSecrets{}, time.Minute, Servers{AllowLoopback: true}), tunnels, func(types.NamespacedName) Way {
+	door := NewDoor(NewClients(noSecrets{}, time.Minute, Servers{}), tunnels, func(types.NamespacedName) Way {
 		return Way{ID: "c-m-1", Agent: true}
 	}, func(types.NamespacedName) Identity {
 		return Identity{User: "drover"}

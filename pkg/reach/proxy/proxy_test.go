@@ -289,7 +289,8 @@ func TestProber_WakesWhenTheClusterAnswers(t *testing.T) {
 	woken := make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second, proxy.Servers{AllowLoopback: true}), func(namespace, name string) {
+	clients := proxy.NewClients(cache, time.Second, proxy.Servers{AllowLoopback: true})
+	prober := proxy.NewProber(ctx, clients, func(namespace, name string) {
 		woken <- namespace + "/" + name
 	})
 	if prober.Answered(demo) {

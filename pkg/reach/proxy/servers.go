@@ -138,8 +138,8 @@ const (
 )
 
 // dial returns a dialer that checks each address of a name when it connects, because a name may have other addresses
-// than before. environment is the address of a proxy in the environment, which belongs to the administrator and may have
-// any address.
+// than before. environment is the address of a proxy in the environment, which belongs to the administrator and may
+// have any address.
 func (s Servers) dial(secret *corev1.Secret, environment string) func(context.Context, string, string) (net.Conn,
 	error) {
 	namespace, name := secret.Namespace, secret.Name

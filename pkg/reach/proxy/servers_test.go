@@ -89,7 +89,7 @@ func TestServers_RefuseOtherWays(t *testing.T) {
 	}{
 		"a proxy":         {func(c *clientcmdapi.Cluster) { c.ProxyURL = "http://evil:1" }, "remove proxy-url"},
 		"another name":    {func(c *clientcmdapi.Cluster) { c.TLSServerName = "evil" }, "remove tls-server-name"},
-		"no verification": {func(c *clientcmdapi.Cluster) { c.InsecureSkipTLSVerify = true }, "insecure-skip-tls-verify"},
+		"no verification": {func(c *clientcmdapi.Cluster) { c.InsecureSkipTLSVerify = true }, "skip-tls-verify"},
 	} {
 		secrets := kubeconfigTo(t, "https://10.0.0.1:6443", nil, tc.edit)
 		expectRefusal(t, name, secrets, inCluster, tc.want)
@@ -104,7 +104,8 @@ func expectRefusal(t *testing.T, name string, secrets stored, servers Servers, w
 	demo := types.NamespacedName{Namespace: "n", Name: "demo"}
 	_, err := NewWays(nil, secrets, servers).RESTConfig(t.Context(), demo)
 	refused := new(RefusedError)
-	if (err == nil) != (want == "") || err != nil && (!errors.As(err, &refused) || !strings.Contains(err.Error(), want) ||
+	if (err == nil) != (want == "") || err != nil && (!errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), want) ||
 		!strings.Contains(err.Error(), "Secret n/demo-kubeconfig") || strings.Contains(err.Error(), "secret-token")) {
 		t.Errorf("%s: error %v, want one with %q", name, err, want)
 	}
@@ -175,9 +176,10 @@ func TestServers_DialRefusesResolvedAddresses(t *testing.T) {
 		servers Servers
 		want    string
 	}{
-		"refused":                {inCluster, "kubeconfig in Secret n/demo-kubeconfig is refused: the name of its server has a loopback"},
-		"allowed":                {Servers{AllowLoopback: true}, ""},
-		"the management cluster": {Servers{AllowLoopback: true, Management: []string{"127.0.0.1", "::1"}}, "the address of the management cluster"},
+		"refused": {inCluster, "Secret n/demo-kubeconfig is refused: the name of its server has a loopback"},
+		"allowed": {Servers{AllowLoopback: true}, ""},
+		"the management cluster": {Servers{AllowLoopback: true, Management: []string{"127.0.0.1", "::1"}},
+			"the address of the management cluster"},
 	} {
 		connection, err := tc.servers.dial(secret, "")(t.Context(), "tcp", "localhost:"+port)
 		if err == nil {

@@ -169,7 +169,7 @@ func changesAreRefused(t *testing.T, m *machine) {
 		"another key":       {func(s *corev1.Secret) { s.Data["other"] = []byte("x") }, "changes data: other"},
 		"a key as text":     {func(s *corev1.Secret) { s.StringData = map[string]string{"o": "x"} }, "changes data: o"},
 		"labels":            {func(s *corev1.Secret) { s.Labels = nil }, "changes metadata: labels"},
-		"an annotation":     {func(s *corev1.Secret) { s.Annotations["foreign"] = "x" }, "changes metadata: annotations"},
+		"an annotation":     {func(s *corev1.Secret) { s.Annotations["foreign"] = "x" }, "metadata: annotations"},
 		"finalizers":        {func(s *corev1.Secret) { s.Finalizers = nil }, "changes metadata: finalizers"},
 		"another finalizer": {func(s *corev1.Secret) { s.Finalizers = append(s.Finalizers, "a/b") }, "finalizers"},
 		"an owner": {func(s *corev1.Secret) {

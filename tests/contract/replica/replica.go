@@ -84,7 +84,8 @@ func (r *Replica) Start() {
 	}, r.More...)...)
 	r.process.Stdout, r.process.Stderr = log, log
 	r.process.Env = append(os.Environ(), "HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=",
-		"DROVER_ALLOW_LOOPBACK_CLUSTERS=true") // of simulated machines; a variable, because older programs lack the flag
+		// Simulated machines have loopback addresses. Older programs lack the flag, and ignore a variable.
+		"DROVER_ALLOW_LOOPBACK_CLUSTERS=true")
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)
