@@ -53,7 +53,8 @@
 //   - Admission: how the webhooks of AdmissionHandler are registered with the API server. AdmissionOff, the default,
 //     registers none. With AdmissionInstall this Server registers them. With AdmissionHost the host has installed them,
 //     for example with the chart.
-//   - ControllerFactory: the host's own factory, see below.
+//   - ControllerFactory: the host's own factory, see below. Its caches are the host's, and Limits.CachedSecretBytes does
+//     not apply to them.
 //   - Downstream: the host's own connection to the clusters that Drover manages, such as its tunnel. Nil uses the
 //     kubeconfig from each cluster's servers. It returns ErrNotAvailable while a cluster cannot be reached yet.
 //   - AgentBinary, AssetsDir: what machines download as their node agent. Without both it is the running program, which
