@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/tests/contract/plane"
@@ -66,11 +67,11 @@ func TestRegistrationTokens(t *testing.T) {
 }
 
 func (y *yard) managementCluster() string {
-	names := y.ManagementNames(y.namespace)
-	if len(names) != 1 {
+	cluster := &provv1.Cluster{}
+	if y.Client.Get(y.Context(), client.ObjectKey{Namespace: y.namespace, Name: "edge"}, cluster) != nil {
 		return ""
 	}
-	return names[0]
+	return cluster.Status.ClusterName
 }
 
 // token returns the value of a registration token, "" if there is none yet.
@@ -228,7 +229,8 @@ func (y *yard) admitsOneHost() {
 	}
 	winner := ""
 	for i := range 9 {
-		if id := fmt.Sprintf("racer-%d", i); naming.MachineRequest(naming.MachineRequestCustom, id) == hosts[0].MachineName {
+		id := fmt.Sprintf("racer-%d", i)
+		if naming.MachineRequest(naming.MachineRequestCustom, id) == hosts[0].MachineName {
 			winner = id
 		}
 	}
