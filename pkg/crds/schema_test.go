@@ -88,7 +88,9 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 		"clusters.management.cattle.io": {Kind: "Cluster", Version: "v3", Scope: "Cluster",
 			Status: true},
 		"clusterregistrationtokens.management.cattle.io": {Kind: "ClusterRegistrationToken", Version: "v3",
-			Scope: "Namespaced", Status: true},
+			Scope: "Namespaced", Status: true,
+			Columns: []string{"Roles string .spec.roles", "Max Hosts integer .spec.maxHosts",
+				"Expires string .status.expiresAt", "Age date .metadata.creationTimestamp"}},
 	}
 
 	got := map[string]contract{}
