@@ -219,7 +219,8 @@ func shared(t *testing.T, limit int, handler http.Handler) (*httptest.Server, *p
 	logger := logrus.New()
 	logger.SetOutput(text)
 	server := httptest.NewUnstartedServer(shareRequests(limit, handler))
-	server.Listener = &sharedListener{Listener: server.Listener, shares: newShares(limit), metrics: measured, log: logger}
+	server.Listener = &sharedListener{Listener: server.Listener, shares: newShares(limit), metrics: measured,
+		log: logger}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -240,20 +241,8 @@ func TestListener_OneAddressLeavesRoomForOthers(t *testing.T) {
 	if len(held) != limit/2 {
 		t.Errorf("one address holds %d of %d connections", len(held), limit)
 	}
-	ask := func(from string) (string, error) {
-		conn, err := dialFrom(t, server, from, "http/1.1")
-		if err != nil {
-			return "", err
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
-			return "", err
-		}
-		answer, err := io.ReadAll(conn)
-		return string(answer), err
-	}
 	for range 3 {
-		if answer, err := ask("127.0.0.2"); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 404") {
+		if answer, err := askFrom(t, server, "127.0.0.2"); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 404") {
 			t.Errorf("another address got %q and error %v", answer, err)
 		}
 	}
@@ -275,12 +264,27 @@ func TestListener_OneAddressLeavesRoomForOthers(t *testing.T) {
 		check(t, conn.Close())
 	}
 	for ended := time.Now().Add(soon); ; {
-		if _, err := ask("127.0.0.1"); err == nil {
+		if _, err := askFrom(t, server, "127.0.0.1"); err == nil {
 			return
 		} else if time.Now().After(ended) {
 			t.Fatalf("after its connections are closed, the first address gets error %v", err)
 		}
 	}
+}
+
+// askFrom sends a request over a connection of its own, and returns the answer.
+func askFrom(t *testing.T, server *httptest.Server, from string) (string, error) {
+	t.Helper()
+	conn, err := dialFrom(t, server, from, "http/1.1")
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
 }
 
 // The requests of one address over one connection leave room for another address.

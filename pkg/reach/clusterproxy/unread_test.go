@@ -104,8 +104,8 @@ func watchOn(t *testing.T, conn *tls.Conn, cluster, token, more string) {
 const upgradeHead = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
-// unreadOverHTTP2 sends a request and reads the beginning of its answer. Then it reads nothing of the stream, or nothing
-// of the whole connection.
+// unreadOverHTTP2 sends a request and reads the beginning of its answer. Then it reads nothing of the stream, or of the
+// whole connection.
 func unreadOverHTTP2(t *testing.T, server *httptest.Server, cluster, token string, whole bool) *http.Response {
 	t.Helper()
 	client := server.Client().Transport.(*http.Transport).Clone()
@@ -150,10 +150,22 @@ func (s *stalling) Read(p []byte) (int, error) {
 // A client that stops reading loses its stream, in each protocol. The cluster sees the end of the stream.
 func TestUnread_EndsAfterTheTimeout(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *httptest.Server, string){
-		"HTTP/1.1":                 func(t *testing.T, s *httptest.Server, token string) { unreadOverHTTP1(t, s, "a", token, "") },
-		"an upgrade":               func(t *testing.T, s *httptest.Server, token string) { unreadOverHTTP1(t, s, "a", token, upgradeHead) },
-		"a stream of HTTP/2":       func(t *testing.T, s *httptest.Server, token string) { unreadOverHTTP2(t, s, "a", token, false) },
-		"all streams of an HTTP/2": func(t *testing.T, s *httptest.Server, token string) { unreadOverHTTP2(t, s, "a", token, true) },
+		"HTTP/1.1": func(t *testing.T, s *httptest.Server, token string) {
+			t.Helper()
+			unreadOverHTTP1(t, s, "a", token, "")
+		},
+		"an upgrade": func(t *testing.T, s *httptest.Server, token string) {
+			t.Helper()
+			unreadOverHTTP1(t, s, "a", token, upgradeHead)
+		},
+		"a stream of HTTP/2": func(t *testing.T, s *httptest.Server, token string) {
+			t.Helper()
+			unreadOverHTTP2(t, s, "a", token, false)
+		},
+		"a connection over HTTP/2": func(t *testing.T, s *httptest.Server, token string) {
+			t.Helper()
+			unreadOverHTTP2(t, s, "a", token, true)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -228,7 +240,7 @@ func settledHeap() int64 {
 // Unread streams hold no more than what the ledger counts, besides what each connection needs. The client and the
 // cluster are in the same process.
 func TestUnread_Memory(t *testing.T) {
-	const streams, perConnection = 100, 96 << 10
+	const streams, perConnection = 100, 128 << 10
 	for name, tt := range map[string]struct {
 		more   string
 		budget int64
@@ -237,7 +249,8 @@ func TestUnread_Memory(t *testing.T) {
 		"answers without a budget":  {most: streams * unreadAnswer.Holds},
 		"answers with a budget":     {budget: 20 * unreadAnswer.Holds, most: 20 * unreadAnswer.Holds},
 		"upgrades without a budget": {more: upgradeHead, most: streams * unreadAnswer.Holds},
-		"upgrades with a budget":    {more: upgradeHead, budget: 20 * unreadAnswer.Holds, most: 20 * unreadAnswer.Holds},
+		"upgrades with a budget": {more: upgradeHead, budget: 20 * unreadAnswer.Holds,
+			most: 20 * unreadAnswer.Holds},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

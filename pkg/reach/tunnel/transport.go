@@ -58,6 +58,11 @@ func (t *clusterTransport) RoundTrip(request *http.Request) (*http.Response, err
 			return nil, fmt.Errorf("cluster %s: %w", t.cluster, ErrNotConnected)
 		}
 		response, err := s.http.roundTrip(request, upgrade)
+		if err == nil && wire.HeadSize(response.Header) > wire.MaxHead {
+			go response.Body.Close() // may wait for the agent
+			return nil, fmt.Errorf("cluster %s: the head of its answer is longer than %d bytes", t.cluster,
+				wire.MaxHead)
+		}
 		if err == nil {
 			response.Request = request
 			response.Body = s.body(response.Body)
@@ -197,7 +202,7 @@ func newAgentTransport(s *session) *agentTransport {
 		return wire.LimitFrames(conn), nil
 	}
 	return &agentTransport{session: s, ready: make(chan struct{}), client: &http.Transport{
-		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(),
+		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(), MaxResponseHeaderBytes: wire.HeadOfConnection,
 		Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
 	}}
 }
@@ -270,7 +275,7 @@ func newStockTransport(s *session) *stockTransport {
 		return &http.Transport{
 			DialContext:        func(_ context.Context, network, address string) (net.Conn, error) { return s.dial(network, address) }, //nolint:contextcheck // it waits for nothing
 			TLSClientConfig:    &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			DisableCompression: true, Protocols: p, HTTP2: wire.HTTP2(),
+			DisableCompression: true, Protocols: p, HTTP2: wire.HTTP2(), MaxResponseHeaderBytes: wire.HeadOfConnection,
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16,
 		}
 	}

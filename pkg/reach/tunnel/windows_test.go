@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
 // endless is a body that never ends.
@@ -38,6 +40,28 @@ func TestTransport_UnreadAnswersBlockNoOtherRequest(t *testing.T) {
 	defer response.Body.Close()
 	if n, err := io.Copy(io.Discard, response.Body); n != 1_000_000 || err != nil {
 		t.Errorf("another answer has %d bytes and error %v", n, err)
+	}
+}
+
+// An answer with a long head fails, because it would hold memory for its whole life. Other requests continue.
+func TestTransport_LongHeadsOfAnswersFail(t *testing.T) {
+	api := newAPIServer(t, "one")
+	others := api.Config.Handler
+	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/heavy" {
+			rw.Header().Set("X-Heavy", strings.Repeat("x", 2*wire.MaxHead))
+			return
+		}
+		others.ServeHTTP(rw, r)
+	})
+	d, transport := reach(t, api)
+	response, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/heavy", nil))
+	if err == nil {
+		response.Body.Close()
+		t.Errorf("a long head is answered with %s", response.Status)
+	}
+	if got := get(t, transport, "/small"); !strings.Contains(got, "Status") || d.number.Load() != 1 {
+		t.Errorf("another answer is %q, after %d sessions", got, d.number.Load())
 	}
 }
 

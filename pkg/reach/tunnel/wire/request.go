@@ -41,6 +41,23 @@ const (
 	connectionWindow = 1 << 30
 )
 
+// Limits of the heads of answers, in bytes. The default of net/http is 10 MiB, and each answer in progress holds its
+// head. A head above HeadOfConnection may end the connection of all requests, and one above MaxHead ends only its own.
+const (
+	MaxHead          = 64 << 10
+	HeadOfConnection = 1 << 20
+)
+
+// HeadSize is the size of a head, in bytes.
+func HeadSize(head http.Header) (size int) {
+	for name, values := range head {
+		for _, value := range values {
+			size += len(name) + len(value) + 32 // as HTTP/2 counts
+		}
+	}
+	return size
+}
+
 // HTTP2 returns the HTTP/2 settings for sessions and API servers.
 func HTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
