@@ -153,9 +153,9 @@ var dropped = []string{
 	"Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info", "Authentication-Info",
 }
 
-// cleanAnswer removes headers that the cluster must not set, and confines its pages. at is the target of the request. hosts are the host names
-// that mean the cluster in a Location. away reports that the answer had a Location that leads elsewhere, which was
-// removed.
+// cleanAnswer removes headers that the cluster must not set, and confines its pages. at is the target of the request.
+// hosts are the host names that mean the cluster in a Location. away reports that the answer had a Location that leads
+// elsewhere, which was removed.
 func cleanAnswer(header http.Header, at target, hosts []string) (away bool) {
 	for _, name := range dropped {
 		header.Del(name)

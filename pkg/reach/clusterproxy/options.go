@@ -101,8 +101,8 @@ type Options struct {
 	// five times as long.
 	Recheck time.Duration
 	// MaxInFlight is the number of slots: of concurrent requests that are not long-running. Zero means
-	// DefaultMaxInFlight, negative means unlimited. Namespaces, clusters and callers share the slots, so that none takes
-	// all of them.
+	// DefaultMaxInFlight, negative means unlimited. Namespaces, clusters and callers share the slots, so that none
+	// takes all of them.
 	MaxInFlight int
 	// MaxInFlightPerNamespace and MaxInFlightPerCluster limit the slots of the clusters of one namespace, and of one
 	// cluster. MaxInFlightPerCaller limits those of one user in one cluster. Zero means the defaults, and no such limit

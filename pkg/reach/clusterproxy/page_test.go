@@ -25,12 +25,12 @@ func TestPage_OfAWorkloadIsConfined(t *testing.T) {
 		}
 		if strings.HasSuffix(r.URL.Path, ".html") {
 			w.Header().Add("Content-Security-Policy", "default-src 'self'")
-			w.Header().Add("Content-Security-Policy", "sandbox allow-scripts allow-same-origin")
+			w.Header().Add("Content-Security-Policy", "sandbox allow-scripts")
 		}
 	}))
 	server := w.proxy()
 	for target, policies := range map[string][]string{
-		page:                                {"default-src 'self'", "sandbox allow-scripts allow-same-origin", "sandbox"},
+		page:                                {"default-src 'self'", "sandbox allow-scripts", "sandbox"},
 		"/api/v1/pods":                      {"sandbox"},
 		"/apis/metrics.example.com/v1/page": {"sandbox"},
 	} {

@@ -11,9 +11,9 @@ import (
 // queueFor is the longest time that a request waits for a slot.
 const queueFor = 10 * time.Second
 
-// fairQueue gives slots to requests. A request that finds no slot waits. Namespaces take turns, and so do the callers of
-// a namespace. k8s.io/apiserver has a similar queue set. It shares all slots among those that wait, and so keeps none
-// free for a tenant that comes later. It also imports the client of etcd.
+// fairQueue gives slots to requests. A request that finds no slot waits. Namespaces take turns, and so do the callers
+// of a namespace. k8s.io/apiserver has a similar queue set. It shares all slots among those that wait, and so keeps
+// none free for a tenant that comes later. It also imports the client of etcd.
 type fairQueue struct {
 	// slots is the number of requests that run. places is the number of requests that wait.
 	slots, places    int

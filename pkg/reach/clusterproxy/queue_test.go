@@ -159,8 +159,8 @@ func TestFairQueue_WaitingEnds(t *testing.T) {
 		}
 		begun := time.Now()
 		var no *refusal
-		if err := <-v.wait(t.Context(), jane, queueFor); !errors.As(err, &no) || no.code != http.StatusTooManyRequests ||
-			no.rejected != rejectedLate || time.Since(begun) != queueFor {
+		if err := <-v.wait(t.Context(), jane, queueFor); !errors.As(err, &no) || no.rejected != rejectedLate ||
+			no.code != http.StatusTooManyRequests || time.Since(begun) != queueFor {
 			t.Errorf("a request that waits too long gets %v after %s", err, time.Since(begun))
 		}
 		v.wait(t.Context(), jane, queueFor)

@@ -24,7 +24,7 @@ func (o Options) answersFor() time.Duration { return min(answerFor, o.Recheck/6)
 // at most Recheck. It is random, because many requests may start at the same time.
 func (o Options) untilCheck() time.Duration {
 	most := o.Recheck - o.answersFor()
-	return most/2 + rand.N(most/2+1)
+	return most/2 + rand.N(most/2+1) //nolint:gosec // it spreads load
 }
 
 // ended is why Drover ended a long-running request.

@@ -34,7 +34,7 @@ func (e endless) Read([]byte) (int, error) {
 
 func (endless) Close() error { return nil }
 
-// watchable registers a cluster whose watches do not end. It needs no network, so that it works in a bubble of synctest.
+// watchable registers a cluster whose watches do not end. It needs no network, and so works in a bubble of synctest.
 func (w *world) watchable(name string) {
 	w.backends[w.cluster(name, nil)] = roundTripper(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: endless{r.Context()},

@@ -12,7 +12,7 @@ type visitor struct{ namespace, cluster, caller string }
 // shares are maximums of one namespace, of one of its clusters, and of one caller in that cluster.
 type shares struct{ namespace, cluster, caller int }
 
-// unlimited replaces negative maximums.
+// unlimited replaces negative maximums. Sums and multiples of it are valid numbers.
 const unlimited = math.MaxInt32
 
 // atMost is the maximum that an option sets. Negative values mean unlimited.
@@ -20,7 +20,7 @@ func atMost(limit int) int {
 	if limit < 0 {
 		return unlimited
 	}
-	return limit
+	return min(limit, unlimited)
 }
 
 // party is one of the visitor's parts: everything, the namespace, the cluster or the caller.

@@ -55,7 +55,8 @@ func (w *world) tenant(name string, downstream *managementplane.Plane) *tenant {
 
 // request sends a request to the tenant's cluster and returns the answer without its body.
 func (t *tenant) request(ctx context.Context, token, method, path string, body io.Reader) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+t.server.Address+"/k8s/clusters/"+t.id+path, body)
+	address := "https://" + t.server.Address + "/k8s/clusters/" + t.id + path
+	request, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestRevocation(t *testing.T) {
 
 	t.Run("open requests", func(t *testing.T) { w.of(t).revocations(namespace, id) }) // waits for parallel tests
 	audited := w.server.Log()
-	for _, reason := range []string{"reason=\"revoked: user ", "reason=\"revoked: the credential is no longer valid\""} {
+	for _, reason := range []string{`reason="revoked: user `, `reason="revoked: the credential is no longer valid"`} {
 		if !strings.Contains(audited, reason) {
 			t.Errorf("no audit record has %s", reason)
 		}
