@@ -336,3 +336,24 @@ func TestRecheck_AnswersARequestThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A client that does not read its watch keeps the connection no longer than others.
+func TestRecheck_EndsRequestsOfStuckClients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, &letters{}) }))
+	w.options.Recheck = time.Second
+	server := w.proxy()
+	target := "/k8s/clusters/c-m-a/api/v1/pods?watch=1"
+	answer, err := get(t.Context(), server, target, token) // HTTP/2
+	check(t, err)
+	defer answer.Body.Close()
+	upgraded(t, server, "GET "+target+" HTTP/1.1\nHost: drover\nAuthorization: Bearer "+token)
+	w.change(func(w *world) { clear(w.rules) })
+	for _, record := range w.ended(server, 2) {
+		if !strings.HasPrefix(record.Reason, "revoked: ") || !record.Cut {
+			t.Errorf("audit has %+v", record)
+		}
+	}
+}
