@@ -13,8 +13,8 @@
 //   - decide derives the downstream identity from the caller and the impersonation it asks for. It also returns the
 //     reviews that the management cluster must allow first. It is a pure function. The downstream API server does the
 //     rest with its own RBAC.
-//   - fairQueue gives the request a slot. Namespaces, clusters and callers share the slots. Long-running requests have a
-//     limiter instead.
+//   - fairQueue gives the request a slot. Namespaces, clusters and callers share the slots. Long-running requests have
+//     a limiter instead.
 //   - forward streams the request and its answer. While a long-running request is open, guard repeats the steps of the
 //     authenticator, the authorizer and decide.
 //
