@@ -108,8 +108,8 @@ func carriedOver(data map[string][]byte, r result) map[string][]byte {
 	return output
 }
 
-// slimStored shrinks the output of earlier runs in a report without a run. A former agent, or a former server, had other
-// limits.
+// slimStored shrinks the output of earlier runs in a report without a run. A former agent, or a former server, had
+// other limits.
 func slimStored(out, data map[string][]byte, r result) error {
 	if r.slim < slimFormer {
 		return nil
@@ -120,7 +120,8 @@ func slimStored(out, data map[string][]byte, r result) error {
 	if len(data[nodeplan.KeyFailedOutput]) == 0 {
 		return nil
 	}
-	failed, _ := nodeplan.DecodeOutput(nodeplan.KeyFailedOutput, data[nodeplan.KeyFailedOutput]) // malformed is replaced
+	// A malformed output is replaced.
+	failed, _ := nodeplan.DecodeOutput(nodeplan.KeyFailedOutput, data[nodeplan.KeyFailedOutput])
 	encoded, err := nodeplan.EncodeOutput(result{output: failed, slim: r.slim}.reportedOutput())
 	out[nodeplan.KeyFailedOutput] = encoded
 	return err

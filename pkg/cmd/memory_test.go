@@ -17,14 +17,16 @@ func TestLimitMemory_FollowsTheContainer(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	log := logrus.New()
 	log.SetOutput(io.Discard)
+	unlimited := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	unknown := func() (uint64, error) { return 0, errors.New("none") }
 	for name, tc := range map[string]struct {
 		limit       memlimit.Provider
 		environment string
 		want        int64
 	}{
 		"nine tenths of the limit":    {limit: memlimit.Limit(1000 << 20), want: 900 << 20},
-		"no limit":                    {limit: func() (uint64, error) { return 0, memlimit.ErrNoLimit }, want: math.MaxInt64},
-		"no control group":            {limit: func() (uint64, error) { return 0, errors.New("none") }, want: math.MaxInt64},
+		"no limit":                    {limit: unlimited, want: math.MaxInt64},
+		"no control group":            {limit: unknown, want: math.MaxInt64},
 		"the environment is stronger": {limit: memlimit.Limit(1000 << 20), environment: "1GiB", want: math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,8 @@ func TestParse_BombsAreRefusedCheaply(t *testing.T) {
 			var err error
 			allocations.AtMost(t, mostAllocated, func() { _, err = Parse("ns/p", tc.data) })
 			for _, key := range tc.keys {
-				if err == nil || !strings.Contains(err.Error(), `key "`+key+`" of plan secret ns/p is too large: more than`) {
+				want := `key "` + key + `" of plan secret ns/p is too large: more than`
+				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error must say that %s is too large: %v", key, err)
 				}
 			}
@@ -144,8 +145,8 @@ func TestCheckReport(t *testing.T) {
 		"malformed reports":   {data: map[string][]byte{KeyAppliedOutput: []byte("x"), KeyProbeStatuses: []byte("x")}},
 		"a key of 512 KiB":    {data: map[string][]byte{KeyAppliedOutput: random[1:]}},
 		"a key above 512 KiB": {data: map[string][]byte{KeyAppliedOutput: random}, wantErr: "more than 512 KiB"},
-		"a long checksum":     {data: map[string][]byte{KeyFailedChecksum: random[:257]}, wantErr: "more than 256 bytes"},
-		"probes above 64 KiB": {data: map[string][]byte{KeyProbeStatuses: random[:65<<10]}, wantErr: "more than 64 KiB"},
+		"a long checksum":     {data: map[string][]byte{KeyFailedChecksum: random[:257]}, wantErr: "256 bytes"},
+		"probes above 64 KiB": {data: map[string][]byte{KeyProbeStatuses: random[:65<<10]}, wantErr: "64 KiB"},
 		"many values": {data: map[string][]byte{KeyFailedOutput: packed(t, entries(9000, "1"))},
 			wantErr: "8192 JSON values"},
 		"1 MiB in two keys":   {data: twoKeys(t, 500<<10)},

@@ -88,7 +88,8 @@ func TestPassthrough_WritesOfAMachineAreLimited(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFlood(t, nil)
-			f.secretClient.EXPECT().Get("ns", "b-machine-plan", metav1.GetOptions{}).Return(storedPlan(), nil).AnyTimes()
+			f.secretClient.EXPECT().Get("ns", "b-machine-plan", metav1.GetOptions{}).AnyTimes().
+				Return(storedPlan(), nil)
 			for i := range writesAtOnce {
 				if status, _ := f.write(tc.body); status != tc.wantStatus {
 					t.Fatalf("write %d: status %d, want %d", i, status, tc.wantStatus)

@@ -50,7 +50,8 @@ func TestAssets_ChecksumIsComputedOncePerFile(t *testing.T) {
 		want := readerChecksum(file)
 		file.Close()
 		if got, _ := a.agentChecksum(); got != want || counted != step.want {
-			t.Errorf("%s: checksum %s after %d computations, want %s after %d", step.name, got, counted, want, step.want)
+			t.Errorf("%s: checksum %s after %d computations, want %s after %d", step.name, got, counted, want,
+				step.want)
 		}
 	}
 }

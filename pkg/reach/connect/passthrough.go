@@ -161,9 +161,7 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 	p.allowances.spend(granted.key(), len(raw))
 	var body []byte
 	if err == nil {
-		p.composing <- struct{}{}
-		body, err = p.reports.compose(r.Header.Get("Content-Type"), raw, granted.namespace, granted.name)
-		<-p.composing
+		body, err = p.compose(r.Header.Get("Content-Type"), raw, granted)
 	}
 	if err != nil {
 		p.refuseUpdate(w, granted, err)
@@ -171,6 +169,13 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 	}
 	replaceBody(r, body)
 	p.forward(w, r, granted.namespace)
+}
+
+// compose is reports.compose for few updates at the same time.
+func (p *passthrough) compose(contentType string, raw []byte, granted grant) ([]byte, error) {
+	p.composing <- struct{}{}
+	defer func() { <-p.composing }()
+	return p.reports.compose(contentType, raw, granted.namespace, granted.name)
 }
 
 // watch forwards a watch as long as its token grants it.
@@ -189,8 +194,8 @@ func (p *passthrough) watch(w http.ResponseWriter, r *http.Request, presented st
 // refuseForNow answers when a machine has used up its allowance. Kubernetes clients try again after the given time.
 func refuseForNow(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", seconds(wait))
-	refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "this machine sends too many requests or "+
-		"too many bytes")
+	refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "this machine sends too many requests "+
+		"or too many bytes")
 }
 
 // refuseToken answers when a token grants no access, or none yet.

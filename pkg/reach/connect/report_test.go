@@ -173,7 +173,8 @@ func TestReport_VersionsDecide(t *testing.T) {
 }
 
 // yamlSecret would be accepted as JSON.
-const yamlSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: b-machine-plan, namespace: ns, resourceVersion: '7'}\n"
+const yamlSecret = "apiVersion: v1\nkind: Secret\n" +
+	"metadata: {name: b-machine-plan, namespace: ns, resourceVersion: '7'}\n"
 
 // The sender learns that the report is too large, and other reports of the machine are still accepted.
 func TestReport_TooLargeIsRefused(t *testing.T) {
