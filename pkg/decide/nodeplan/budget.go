@@ -98,14 +98,27 @@ func CountValues(text []byte) int {
 		case ',', '{', '[':
 			count++
 		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
+			i += endOfString(text[i+1:]) + 1
 		}
 	}
 	return count
+}
+
+// endOfString returns the index of the quote that ends a JSON string, or the length of the text without one.
+func endOfString(text []byte) int {
+	quote := bytes.IndexByte(text, '"')
+	if quote >= 0 && bytes.IndexByte(text[:quote], '\\') < 0 {
+		return quote // long outputs are in base64, without escapes
+	}
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return len(text)
 }
 
 // CheckReport checks that Drover accepts the sizes of the reports in the data of a plan Secret. The error matches

@@ -171,6 +171,17 @@ func TestCheckReport(t *testing.T) {
 	}
 }
 
+func TestCountValues_IgnoresStrings(t *testing.T) {
+	for text, want := range map[string]int{
+		``: 1, `{}`: 2, `[1,2]`: 3, `{"a":1,"b":[{}]}`: 5, `"a,b"`: 1, `["a\",[{",1]`: 3, `["\\",1]`: 3, `"\`: 1, `"`: 1,
+		`["\\\"[",","]`: 3,
+	} {
+		if got := CountValues([]byte(text)); got != want {
+			t.Errorf("%s has %d values, want %d", text, got, want)
+		}
+	}
+}
+
 func twoKeys(tb testing.TB, each int) map[string][]byte {
 	tb.Helper()
 	text := packed(tb, `{"a":"`+strings.Repeat("A", each)+`"}`)
