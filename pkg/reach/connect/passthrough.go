@@ -157,7 +157,7 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 		return
 	}
 	defer release()
-	raw, err := readBody(w, r)
+	raw, err := readBody(w, r, bodyTime)
 	p.allowances.spend(granted.key(), len(raw))
 	var body []byte
 	if err == nil {

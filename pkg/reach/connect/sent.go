@@ -3,7 +3,6 @@ package connect
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -32,15 +31,19 @@ const (
 // errBody means that the body is not what an agent sends.
 var errBody = errors.New("the body must be a Secret as JSON or protobuf, with its resourceVersion")
 
-// readBody reads the body of an update, within a time and a size. The error is an *http.MaxBytesError beyond the size.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads the body of an update, within a time and a size. The error is an *http.MaxBytesError beyond the size,
+// and errBody beyond the time.
+func readBody(w http.ResponseWriter, r *http.Request, within time.Duration) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	// Writers without deadlines exist in tests only.
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTime))
+	_ = connection.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = connection.SetReadDeadline(time.Time{})
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return raw, tooLarge
+	}
 	if err != nil {
-		return raw, fmt.Errorf("read request: %w", err)
+		return raw, errBody // it has not arrived in time
 	}
 	return raw, nil
 }

@@ -2,8 +2,13 @@ package connect
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +78,28 @@ func TestCompose_LargeBodiesAreRefusedCheaply(t *testing.T) {
 				t.Error("the body is accepted")
 			}
 		})
+	}
+}
+
+// A machine that begins an update and sends nothing more gets an answer, and its connection ends.
+func TestReadBody_EndsWhenTheBodyDoesNotArrive(t *testing.T) {
+	handled := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := readBody(w, r, time.Millisecond)
+		handled <- err
+	}))
+	t.Cleanup(server.Close)
+	body, writer := io.Pipe()
+	t.Cleanup(func() { writer.Close() })
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := server.Client().Do(request); err == nil {
+		response.Body.Close()
+	}
+	if err := <-handled; !errors.Is(err, errBody) {
+		t.Errorf("error is %v, want %v", err, errBody)
 	}
 }
 
