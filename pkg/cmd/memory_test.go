@@ -33,7 +33,7 @@ func TestLimitMemory_FollowsTheContainer(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
 			t.Setenv("GOMEMLIMIT", tc.environment)
 			if tc.environment == "" {
-				os.Unsetenv("GOMEMLIMIT")
+				_ = os.Unsetenv("GOMEMLIMIT") // it fails only for invalid names
 			}
 			limitMemory(log, tc.limit)
 			if got := debug.SetMemoryLimit(-1); got != tc.want {

@@ -164,10 +164,11 @@ func TestAllowances_UpdatesUnderWayAreLimited(t *testing.T) {
 		}
 		return wait == 0
 	}
-	if !begin("a", 10) || !begin("a", 10) || begin("a", 10) {
+	first, second, third := begin("a", 10), begin("a", 10), begin("a", 10)
+	if !first || !second || third {
 		t.Error("a machine must have two updates under way")
 	}
-	for i := 0; i < bodiesAtOnce/maxBody-1; i++ {
+	for i := range bodiesAtOnce/maxBody - 1 {
 		if !begin(strconv.Itoa(i), -1) {
 			t.Errorf("the update of machine %d is refused", i)
 		}

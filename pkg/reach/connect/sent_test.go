@@ -90,7 +90,7 @@ func TestReadBody_EndsWhenTheBodyDoesNotArrive(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	body, writer := io.Pipe()
-	t.Cleanup(func() { writer.Close() })
+	t.Cleanup(func() { _ = writer.Close() })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, body)
 	if err != nil {
 		t.Fatal(err)

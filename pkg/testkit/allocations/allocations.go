@@ -18,8 +18,8 @@ func Of(f func()) uint64 {
 
 // AtMost fails the test if f allocates more than limit bytes. It runs f up to three times, because the fuzzing engine
 // and the garbage collector allocate in other goroutines.
-func AtMost(t testing.TB, limit uint64, f func()) {
-	t.Helper()
+func AtMost(tb testing.TB, limit uint64, f func()) {
+	tb.Helper()
 	least := Of(f)
 	for range 2 {
 		if least <= limit {
@@ -28,6 +28,6 @@ func AtMost(t testing.TB, limit uint64, f func()) {
 		least = min(least, Of(f))
 	}
 	if least > limit {
-		t.Errorf("the call allocates %d bytes, more than %d", least, limit)
+		tb.Errorf("the call allocates %d bytes, more than %d", least, limit)
 	}
 }
