@@ -40,7 +40,8 @@ func TestNodeDriver_ReportsInTheTerminationMessage(t *testing.T) {
 		code := Main(t.Context(), append(args, "--directory="+directory, "--result-file="+result), nil)
 		message, err := os.ReadFile(result)
 		if code != test.wantCode || err != nil || !strings.Contains(string(message), test.want) {
-			t.Errorf("%s: exit code %d and message %q, want %d and %q", test.name, code, message, test.wantCode, test.want)
+			t.Errorf("%s: exit code %d and message %q, want %d and %q", test.name, code, message, test.wantCode,
+				test.want)
 		}
 		if len(message) > driverjob.MaxMessage {
 			t.Errorf("%s: the message has %d bytes", test.name, len(message))

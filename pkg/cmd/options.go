@@ -145,8 +145,8 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod,
 		"`time` for which a replaced token stays valid")
 	f.BoolVar(&s.InsecureNodeDrivers, "insecure-node-drivers", false,
-		"permit node drivers without a SHA-256 or SHA-512 checksum, or with an address without https; a hostile network "+
-			"can then replace a driver, which gets credentials of clouds")
+		"permit node drivers without a SHA-256 or SHA-512 checksum, or with an address without https; a hostile "+
+			"network can then replace a driver, which gets credentials of clouds")
 	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute,
 		"`time` after which a deletion without progress is reported")
 }

@@ -42,7 +42,8 @@ func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*re
 		Dir: o.dataDir, KubeBinary: kube, BindAddress: o.planeAddress(), ServingNames: []string{"localhost"},
 		Ports: managementplane.Ports{APIServer: 6443}, Components: managementplane.AllComponents(),
 		AuditLog: o.auditLog,
-		Images:   append(machineImages(machine), ownImages(self, o.settings)...), Log: log.WithField("component", "management-plane"),
+		Images:   append(machineImages(machine), ownImages(self, o.settings)...),
+		Log:      log.WithField("component", "management-plane"),
 	})
 	if err != nil {
 		return nil, nil, err

@@ -14,8 +14,8 @@ import (
 )
 
 // TestMachineJobs_PodsAreRestricted: the pods that create and remove machines also satisfy the Pod Security Standard
-// `restricted`. They run in the namespaces of tenants, which may enforce it. So does the pod that asks a node driver for
-// its flags.
+// `restricted`. They run in the namespaces of tenants, which may enforce it. So does the pod that asks a node driver
+// for its flags.
 func TestMachineJobs_PodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	check(t, err)

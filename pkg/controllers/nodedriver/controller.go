@@ -98,23 +98,10 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 	if driver == nil || driver.DeletionTimestamp != nil {
 		return driver, h.embed() // the garbage collector deletes its schemas, but not its entries in the lists
 	}
-	if !driverschema.Wanted(driver) {
-		updated, err := h.report(driver, result{})
-		if err != nil {
-			return driver, err
-		}
-		return updated, h.embed()
-	}
-	snapshot, err := h.gather(driver)
-	if err != nil {
-		return driver, err
-	}
-	res, err := h.install(snapshot)
-	if err != nil {
-		return driver, err
-	}
-	if res.failed == "" && res.waiting == "" && res.fields != nil {
-		if err := h.writeSchemas(snapshot, res); err != nil {
+	var res result
+	if driverschema.Wanted(driver) {
+		var err error
+		if res, err = h.settle(driver); err != nil {
 			return driver, err
 		}
 	}
@@ -129,4 +116,17 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 		h.NodeDrivers.EnqueueAfter(driver.Name, res.after)
 	}
 	return updated, res.retry
+}
+
+// settle installs a driver as far as possible now, and writes its schemas once its fields are known.
+func (h *handler) settle(driver *mgmtv3.NodeDriver) (result, error) {
+	snapshot, err := h.gather(driver)
+	if err != nil {
+		return result{}, err
+	}
+	res, err := h.install(snapshot)
+	if err != nil || res.fields == nil {
+		return res, err
+	}
+	return res, h.writeSchemas(snapshot, res)
 }

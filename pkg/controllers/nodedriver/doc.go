@@ -2,8 +2,8 @@
 // as DynamicSchemas. Package dynamicschema makes kinds from these.
 //
 // The drivers that are compiled into rancher-machine (URL local://) come from a table and are never run. Any other
-// driver is a program at the NodeDriver's URL. A Job in Drover's namespace downloads it, verifies its checksum, and runs
-// it once until it has answered (package driverjob). The server itself never runs a driver. The pods that make its
+// driver is a program at the NodeDriver's URL. A Job in Drover's namespace downloads it, verifies its checksum, and
+// runs it once until it has answered (package driverjob). The server itself never runs a driver. The pods that make its
 // machines fetch the same file and check the SHA-256 that this controller recorded.
 //
 // A failed Job is followed by another one, with a growing delay. Finished Jobs are deleted after a while. What was

@@ -115,8 +115,9 @@ func newStory(t *testing.T) *story {
 	scheme, err := clients.NewScheme()
 	must(t, err)
 	s := &story{T: t, settings: driverjob.Settings{Namespace: "drover-system", Image: "drover-io/drover:test"},
-		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant, "drover-system"},
-			Permit: rights.Permit(t, manager)})}
+		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions,
+			Namespaces: []string{tenant, "drover-system"},
+			Permit:     rights.Permit(t, manager)})}
 	s.user, err = clients.New(s.api.Config("user"), clients.Options{Version: "user"})
 	must(t, err)
 	live, err := dynamic.NewForConfig(s.api.Config("user"))

@@ -111,8 +111,8 @@ func TestInstall_AThirdPartyDriver(t *testing.T) {
 			s.Errorf("schema is %+v %+v", schema.ObjectMeta, schema.Spec.ResourceFields)
 		}
 		credential, err := s.user.Management.DynamicSchema().Get("simcredentialconfig", metav1.GetOptions{})
-		if err != nil || len(credential.Spec.ResourceFields) != 1 || !credential.Spec.ResourceFields["token"].Required ||
-			len(credential.Labels) > 0 {
+		if err != nil || len(credential.Spec.ResourceFields) != 1 || len(credential.Labels) > 0 ||
+			!credential.Spec.ResourceFields["token"].Required {
 			s.Errorf("schema of the credential is %+v, %v", credential, err)
 		}
 		if _, has := s.fields("nodetemplateconfig")["simConfig"]; !has {
@@ -159,7 +159,8 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 	}
 	play(t, prepare, func(s *story) {
 		for name, want := range map[string][2]string{
-			"page": {"Downloaded", "must be an ELF program"}, "liar": {"Downloaded", "spec.checksum: the driver's checksum is"},
+			"page":   {"Downloaded", "must be an ELF program"},
+			"liar":   {"Downloaded", "spec.checksum: the driver's checksum is"},
 			"chatty": {"Installed", "is not a driver"}, "silent": {"Installed", "exit status 1"},
 			"hostile": {"Installed", "unreadable"},
 		} {
@@ -253,7 +254,8 @@ func TestInstall_IgnoresJobsOfTenants(t *testing.T) {
 
 // Without https or a strong checksum, a driver is refused, unless the administrator permits it.
 func TestInstall_RefusesWhatItCannotVerify(t *testing.T) {
-	weak := mgmtv3.NodeDriverSpec{URL: "http://example.org/docker-machine-driver-sim", Checksum: strings.Repeat("a", 32)}
+	weak := mgmtv3.NodeDriverSpec{URL: "http://example.org/docker-machine-driver-sim",
+		Checksum: strings.Repeat("a", 32)}
 	play(t, nil, func(s *story) {
 		s.add("sim", weak, nil)
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "False", "spec.url: must be an https address")
@@ -312,11 +314,13 @@ func TestInstall_ThroughAProxyWithAPassword(t *testing.T) {
 	play(t, prepare, func(s *story) {
 		s.add("sim", secure("sim"), nil)
 		name := s.jobs()[0].Name
-		must(t, s.user.Core.Secret().Delete("drover-system", name, nil)) // as if the server had crashed before the write
+		// As if the server had crashed before the write.
+		must(t, s.user.Core.Secret().Delete("drover-system", name, nil))
 		s.edit("sim", `{"metadata":{"labels":{"x":"y"}}}`)
 		secret, err := s.user.Core.Secret().Get("drover-system", name, metav1.GetOptions{})
 		must(t, err)
-		if string(secret.Data["HTTPS_PROXY"]) != "http://u:hunter2@proxy:3128" || secret.OwnerReferences[0].Kind != "Job" {
+		if string(secret.Data["HTTPS_PROXY"]) != s.settings.Proxy["HTTPS_PROXY"] ||
+			secret.OwnerReferences[0].Kind != "Job" {
 			s.Errorf("Secret is %+v", secret)
 		}
 		s.hold = false

@@ -46,16 +46,16 @@ func (h *handler) report(driver *mgmtv3.NodeDriver, res result) (*mgmtv3.NodeDri
 	return updated, nil
 }
 
-// reportInsecure warns about a driver that was installed when Drover required less. Machines keep using it, because they
-// must remain removable. The condition exists only for such drivers.
+// reportInsecure warns about a driver that was installed when Drover required less. Machines keep using it, because
+// they must remain removable. The condition exists only for such drivers.
 func (h *handler) reportInsecure(next *mgmtv3.NodeDriver, res result, set func(conditions.Condition)) {
 	if res.insecure == "" {
 		conditions.Remove(&next.Status.Conditions, mgmtv3.NodeDriverConditionVerifiable)
 		return
 	}
 	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionVerifiable, Status: rkev1.ConditionFalse,
-		Reason: rkev1.ReasonError, Message: "NodeDriver " + next.Name + ": Drover keeps the driver that it installed, " +
-			"and does not install it again: " + res.insecure})
+		Reason: rkev1.ReasonError, Message: "NodeDriver " + next.Name + ": Drover keeps the driver that it " +
+			"installed, and does not install it again: " + res.insecure})
 }
 
 func (h *handler) reportInstalled(next *mgmtv3.NodeDriver, res result, set func(conditions.Condition)) {

@@ -41,25 +41,10 @@ type Decision struct {
 
 // Decide returns what to do for the Jobs of a NodeDriver. key is the question, checksum the NodeDriver's.
 func Decide(key, checksum string, jobs []State, now time.Time) Decision {
-	var d Decision
-	var latest *State
-	last := 0
-	for i := range jobs {
-		job := &jobs[i]
-		switch {
-		case job.Key != key:
-			if job.Phase == machinejob.PhaseRunning && !job.Deleting {
-				d.Outdated = append(d.Outdated, job.Name)
-			}
-		case job.Deleting:
-			last = max(last, job.Attempt)
-		case latest == nil || job.Attempt > latest.Attempt:
-			latest = job
-		}
-	}
+	d := Decision{Outdated: outdated(key, jobs)}
+	latest, last := latestOf(key, jobs)
 	if latest == nil || latest.Attempt < last {
-		d.Run = last + 1
-		d.Waiting = asks
+		d.Run, d.Waiting = last+1, asks
 		return d
 	}
 	switch latest.Phase {
@@ -80,6 +65,32 @@ func Decide(key, checksum string, jobs []State, now time.Time) Decision {
 		d.wait(latest)
 	}
 	return d
+}
+
+// outdated returns the running Jobs with another question.
+func outdated(key string, jobs []State) (names []string) {
+	for _, job := range jobs {
+		if job.Key != key && job.Phase == machinejob.PhaseRunning && !job.Deleting {
+			names = append(names, job.Name)
+		}
+	}
+	return names
+}
+
+// latestOf returns the Job of the latest attempt, nil if there is none, and the latest number of deleted Jobs, whose
+// names are taken.
+func latestOf(key string, jobs []State) (latest *State, last int) {
+	for i := range jobs {
+		job := &jobs[i]
+		switch {
+		case job.Key != key:
+		case job.Deleting:
+			last = max(last, job.Attempt)
+		case latest == nil || job.Attempt > latest.Attempt:
+			latest = job
+		}
+	}
+	return latest, last
 }
 
 // concerns is the condition that a failure of the Job concerns.
@@ -127,7 +138,8 @@ func backoff(attempt int) time.Duration {
 // read reads the results of a successful Job. It also returns the condition that an error concerns.
 func read(job *State, checksum string) (*Result, string, error) {
 	if job.Download == "" || job.Flags == "" {
-		return nil, mgmtv3.NodeDriverConditionInstalled, errors.New("the pod of the Job is gone, and its result is unknown")
+		return nil, mgmtv3.NodeDriverConditionInstalled,
+			errors.New("the pod of the Job is gone, and its result is unknown")
 	}
 	download, err := DecodeDownload(job.Download)
 	if err != nil {

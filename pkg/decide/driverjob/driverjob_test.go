@@ -201,9 +201,10 @@ func TestDecodeFlags_OfAHostileProgram(t *testing.T) {
 		"a long name":       pack(`[{"name":"` + long + `"}]`),
 		"a name with paths": pack(`[{"name":"../x","type":"string"}]`),
 		"a long default":    pack(`[{"name":"sim-x","type":"string","default":"` + long + `"}]`),
-		"a long list":       pack(`[{"name":"sim-x","type":"list","list":[` + strings.Repeat(`"",`, maxItems) + `""]}]`),
-		"a long entry":      pack(`[{"name":"sim-x","type":"list","list":["` + long + `"]}]`),
-		"a bad variable":    pack(`[{"name":"sim-x","type":"string","envVar":"A B"}]`),
+		"a long list": pack(`[{"name":"sim-x","type":"list","list":[` + strings.Repeat(`"",`, maxItems) +
+			`""]}]`),
+		"a long entry":   pack(`[{"name":"sim-x","type":"list","list":["` + long + `"]}]`),
+		"a bad variable": pack(`[{"name":"sim-x","type":"string","envVar":"A B"}]`),
 	} {
 		flags, err := DecodeFlags(message)
 		if err == nil {
@@ -235,13 +236,16 @@ func TestDecodeDownload(t *testing.T) {
 }
 
 // ended returns a Job that has ended and its pod.
-func ended(kind batchv1.JobConditionType, download, flags *corev1.ContainerStateTerminated) (*batchv1.Job, *corev1.Pod) {
+func ended(kind batchv1.JobConditionType, download, flags *corev1.ContainerStateTerminated) (*batchv1.Job,
+	*corev1.Pod) {
 	job := Render(sim(), settings(), 1).Job
 	job.UID = "job"
-	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded",
-		Message: "Job has reached the specified backoff limit", LastTransitionTime: metav1.NewTime(noon)}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue,
+		Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit",
+		LastTransitionTime: metav1.NewTime(noon)}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "p",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job,
+			batchv1.SchemeGroupVersion.WithKind("Job"))}}}
 	if download != nil {
 		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: DownloadContainer,
 			State: corev1.ContainerState{Terminated: download}}}
@@ -301,9 +305,12 @@ func TestObserve(t *testing.T) {
 	}
 	job.Status.Conditions = nil
 	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
-	pending.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: DownloadContainer, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}}}
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job,
+			batchv1.SchemeGroupVersion.WithKind("Job"))}}}
+	pending.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: DownloadContainer}}
+	pending.Status.InitContainerStatuses[0].State = corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"},
+	}
 	if got := Observe(job, []*corev1.Pod{pending}); got.Phase != machinejob.PhaseRunning ||
 		got.Message != "its pod does not start: ImagePullBackOff; see the pods in Drover's namespace" {
 		t.Errorf("a pod without an image: %+v", got)
@@ -315,7 +322,8 @@ func TestDecide(t *testing.T) {
 	other := Download{Name: "sim", SHA256: strings.Repeat("1", 64)}
 	flags := must(EncodeFlags([]driverschema.Flag{{Name: "sim-x", Type: driverschema.FlagString}}))
 	job := func(attempt int, phase machinejob.Phase, ago time.Duration) State {
-		return State{Name: fmt.Sprintf("job-%d", attempt), Key: "k", Attempt: attempt, Phase: phase, Ended: noon.Add(-ago)}
+		return State{Name: fmt.Sprintf("job-%d", attempt), Key: "k", Attempt: attempt, Phase: phase,
+			Ended: noon.Add(-ago)}
 	}
 	with := func(s State, change func(*State)) State { change(&s); return s }
 	failed := func(s *State) { s.Message = "404" }
@@ -336,7 +344,8 @@ func TestDecide(t *testing.T) {
 			[]State{with(job(1, machinejob.PhaseFailed, 10*time.Second), failed)},
 			Decision{Failed: "Downloaded", Message: "404", After: 50 * time.Second}},
 		"a failure of the driver itself": {
-			[]State{with(job(1, machinejob.PhaseFailed, 0), func(s *State) { s.Downloaded, s.Message = true, "silent" })},
+			[]State{with(job(1, machinejob.PhaseFailed, 0),
+				func(s *State) { s.Downloaded, s.Message = true, "silent" })},
 			Decision{Failed: "Installed", Message: "silent", After: time.Minute}},
 		"the next attempt": {[]State{with(job(1, machinejob.PhaseFailed, time.Minute), failed)},
 			Decision{Failed: "Downloaded", Message: "404", Run: 2}},
@@ -359,8 +368,8 @@ func TestDecide(t *testing.T) {
 			Decision{Failed: "Installed", Message: "the pod of the Job is gone, and its result is unknown", Run: 2}},
 		"another file": {[]State{with(job(1, machinejob.PhaseSucceeded, 0), func(s *State) {
 			s.Download, s.Flags = other.Encode(), flags
-		})}, Decision{Failed: "Downloaded", Message: "spec.checksum: the driver's checksum is " + other.SHA256 + ", want " +
-			answer.SHA256, After: time.Minute}},
+		})}, Decision{Failed: "Downloaded", Message: "spec.checksum: the driver's checksum is " + other.SHA256 +
+			", want " + answer.SHA256, After: time.Minute}},
 		"a hostile answer": {[]State{with(job(1, machinejob.PhaseSucceeded, 0), func(s *State) {
 			s.Download, s.Flags = answer.Encode(), "x"
 		})}, Decision{Failed: "Installed", Message: "the answer of the driver is unreadable", After: time.Minute}},

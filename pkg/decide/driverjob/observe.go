@@ -42,7 +42,8 @@ type State struct {
 	Message string
 }
 
-// Owned reports whether an object belongs to a NodeDriver. An object of an earlier NodeDriver of the same name does not.
+// Owned reports whether an object belongs to a NodeDriver. An object of an earlier NodeDriver of the same name does
+// not.
 func Owned(references []metav1.OwnerReference, driver *mgmtv3.NodeDriver) bool {
 	return slices.ContainsFunc(references, func(owner metav1.OwnerReference) bool { return owner.UID == driver.UID })
 }
@@ -91,18 +92,10 @@ func podOf(job *batchv1.Job, pods []*corev1.Pod) *corev1.Pod {
 func (s *State) read(pod *corev1.Pod) {
 	var failed string
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		failed = cmp.Or(failed, problem(status))
 		ended := status.State.Terminated
 		switch {
-		case ended == nil:
-			if waiting := status.State.Waiting; waiting != nil && failed == "" && blocks(waiting.Reason) {
-				failed = notStarted(waiting.Reason)
-			}
-		case ended.ExitCode != 0:
-			failed = public(ended.Message)
-			if failed == "" {
-				failed = fmt.Sprintf("container %s ended with exit status %d: %s", status.Name, ended.ExitCode,
-					public(cmp.Or(ended.Reason, "Error")))
-			}
+		case ended == nil || ended.ExitCode != 0:
 		case status.Name == DownloadContainer:
 			s.Downloaded, s.Download = true, ended.Message
 		case status.Name == FlagsContainer:
@@ -119,8 +112,22 @@ func (s *State) read(pod *corev1.Pod) {
 	}
 }
 
-// notStarted says why a pod does not start, without details that change: numbers of nodes, and the two reasons of an image
-// that cannot be pulled, which alternate.
+// problem is why a container failed or does not start, "" if neither applies.
+func problem(status corev1.ContainerStatus) string {
+	ended, waiting := status.State.Terminated, status.State.Waiting
+	switch {
+	case waiting != nil && blocks(waiting.Reason):
+		return notStarted(waiting.Reason)
+	case ended != nil && ended.ExitCode != 0:
+		return cmp.Or(public(ended.Message), fmt.Sprintf("container %s ended with exit status %d: %s", status.Name,
+			ended.ExitCode, public(cmp.Or(ended.Reason, "Error"))))
+	default:
+		return ""
+	}
+}
+
+// notStarted says why a pod does not start, without details that change: numbers of nodes, and the two reasons of an
+// image that cannot be pulled, which alternate.
 func notStarted(why string) string {
 	if why == "ErrImagePull" {
 		why = "ImagePullBackOff"

@@ -28,9 +28,10 @@ const (
 	// Directory is the volume with the driver, in both containers.
 	Directory = "/driver"
 
-	// DownloadContainer and FlagsContainer are the names of the containers.
+	// DownloadContainer is the name of the container that downloads the driver.
 	DownloadContainer = "download"
-	FlagsContainer    = "flags"
+	// FlagsContainer is the name of the container that runs the driver.
+	FlagsContainer = "flags"
 
 	keyAnnotation = "drover.io/node-driver-key"
 	volume        = "driver"

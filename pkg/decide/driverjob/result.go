@@ -174,19 +174,21 @@ func check(flags []driverschema.Flag) error {
 		case flag.EnvVar != "" && (!flagName.MatchString(flag.EnvVar) || len(flag.EnvVar) > maxName):
 			return fmt.Errorf("flag %q of the driver has an invalid environment variable", flag.Name)
 		case !isText(flag.Default):
-			return fmt.Errorf("the default of flag %q of the driver is invalid: use at most %d bytes of text", flag.Name,
-				maxText)
+			return invalidDefault(flag.Name)
 		case len(flag.List) > maxItems:
 			return fmt.Errorf("the default of flag %q of the driver has more than %d entries", flag.Name, maxItems)
 		}
 		for _, item := range flag.List {
 			if !isText(item) {
-				return fmt.Errorf("the default of flag %q of the driver is invalid: use at most %d bytes of text",
-					flag.Name, maxText)
+				return invalidDefault(flag.Name)
 			}
 		}
 	}
 	return nil
+}
+
+func invalidDefault(flag string) error {
+	return fmt.Errorf("the default of flag %q of the driver is invalid: use at most %d bytes of text", flag, maxText)
 }
 
 func isText(text string) bool { return len(text) <= maxText && utf8.ValidString(text) }

@@ -8,21 +8,22 @@ import (
 )
 
 func TestCheckSource(t *testing.T) {
-	const address = "https://files.example.com/docker-machine-driver-x"
+	const https = "https://files.example.com/docker-machine-driver-x"
+	sum, address := []string{"spec.checksum"}, []string{"spec.url"}
 	for name, test := range map[string]struct {
 		url, checksum string
 		want          []string
 	}{
 		"a driver of rancher-machine":   {url: "local://"},
-		"SHA-256":                       {url: address, checksum: strings.Repeat("a", 64)},
+		"SHA-256":                       {url: https, checksum: strings.Repeat("a", 64)},
 		"SHA-512 with capitals":         {url: "HTTPS://x/y", checksum: strings.Repeat("A", 128)},
-		"spaces around the checksum":    {url: address, checksum: " " + strings.Repeat("a", 64) + "\n"},
-		"no checksum":                   {url: address, want: []string{"spec.checksum"}},
-		"MD5":                           {url: address, checksum: strings.Repeat("a", 32), want: []string{"spec.checksum"}},
-		"SHA-1":                         {url: address, checksum: strings.Repeat("a", 40), want: []string{"spec.checksum"}},
-		"no hexadecimal number":         {url: address, checksum: strings.Repeat("x", 64), want: []string{"spec.checksum"}},
-		"http":                          {url: "http://x/y", checksum: strings.Repeat("a", 64), want: []string{"spec.url"}},
-		"no host":                       {url: "https:///y", checksum: strings.Repeat("a", 64), want: []string{"spec.url"}},
+		"spaces around the checksum":    {url: https, checksum: " " + strings.Repeat("a", 64) + "\n"},
+		"no checksum":                   {url: https, want: sum},
+		"MD5":                           {url: https, checksum: strings.Repeat("a", 32), want: sum},
+		"SHA-1":                         {url: https, checksum: strings.Repeat("a", 40), want: sum},
+		"no hexadecimal number":         {url: https, checksum: strings.Repeat("x", 64), want: sum},
+		"http":                          {url: "http://x/y", checksum: strings.Repeat("a", 64), want: address},
+		"no host":                       {url: "https:///y", checksum: strings.Repeat("a", 64), want: address},
 		"http and no checksum are both": {url: "http://x/y", want: []string{"spec.url", "spec.checksum"}},
 	} {
 		err := driverschema.CheckSource(test.url, test.checksum)
@@ -30,7 +31,8 @@ func TestCheckSource(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, field := range test.want {
-			if !strings.Contains(err.Error(), field+": must be") || !strings.Contains(err.Error(), "--insecure-node-drivers") {
+			if !strings.Contains(err.Error(), field+": must be") ||
+				!strings.Contains(err.Error(), "--insecure-node-drivers") {
 				t.Errorf("%s: error %q does not say how to correct %s", name, err, field)
 			}
 		}

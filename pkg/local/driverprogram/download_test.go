@@ -239,7 +239,8 @@ func TestDownload_KeepsTLSAfterARedirect(t *testing.T) {
 	defer vendor.Close()
 	source := Source{URL: vendor.URL + "/docker-machine-driver-sim", Authorities: string(pem.EncodeToMemory(
 		&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw}))}
-	if _, err := Download(t.Context(), source, t.TempDir()); err == nil || !strings.Contains(err.Error(), "without https") {
+	if _, err := Download(t.Context(), source, t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "without https") {
 		t.Errorf("error is %v", err)
 	}
 	if plain.requests.Load() > 0 {

@@ -43,8 +43,8 @@ type NodeDriverSpec struct {
 	// +optional
 	Builtin bool `json:"builtin,omitempty"`
 
-	// Checksum of the download in hexadecimal: SHA-256 or SHA-512. Drover also accepts an MD5, a SHA-1 or no checksum if
-	// the administrator permits insecure node drivers.
+	// Checksum of the download in hexadecimal: SHA-256 or SHA-512. Drover also accepts an MD5, a SHA-1 or no checksum
+	// if the administrator permits insecure node drivers.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^$|^[a-fA-F0-9]{32,128}$`
