@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,26 +50,27 @@ type story struct {
 	// settings are those of the manager.
 	settings driverjob.Settings
 	// ran counts the Jobs that ended.
-	ran int
+	ran atomic.Int32
 	// outcome returns how a Job ends. Nil means as for a driver that works.
 	outcome func(*batchv1.Job) driverjobs.Outcome
 	// hold keeps Jobs running.
-	hold    bool
+	hold    atomic.Bool
 	kubelet kubernetes.Interface
+	playing sync.Once
 }
 
-// play ends the Jobs of drivers, each a second after its creation.
+// play ends the Jobs of drivers, each a few seconds after its creation.
 func (s *story) play() {
 	for {
 		select {
 		case <-s.Context().Done():
 			return
-		case <-time.After(time.Second):
+		case <-time.After(5 * time.Second):
 		}
 		for _, found := range s.api.Objects(batchv1.SchemeGroupVersion.WithKind("Job")) {
 			job := &batchv1.Job{}
 			must(s.T, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, job))
-			if s.hold || driverjobs.Ended(job) || job.DeletionTimestamp != nil {
+			if s.hold.Load() || driverjobs.Ended(job) || job.DeletionTimestamp != nil {
 				continue
 			}
 			outcome := works(job)
@@ -77,7 +80,7 @@ func (s *story) play() {
 			if err := driverjobs.End(s.Context(), s.kubelet, job, outcome); err != nil && s.Context().Err() == nil {
 				s.Error(err)
 			}
-			s.ran++
+			s.ran.Add(1)
 		}
 	}
 }
@@ -126,7 +129,6 @@ func newStory(t *testing.T) *story {
 		Resource: "simconfigs"}).Namespace(tenant)
 	s.kubelet, err = kubernetes.NewForConfig(s.api.Config("kubelet"))
 	must(t, err)
-	go s.play()
 	return s
 }
 
@@ -134,6 +136,7 @@ func newStory(t *testing.T) *story {
 // more.
 func (s *story) start() {
 	s.Helper()
+	s.playing.Do(func() { go s.play() })
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
 	must(s.T, err)
 	s.stop = c.Stop

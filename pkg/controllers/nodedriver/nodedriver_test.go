@@ -2,6 +2,7 @@ package nodedriver
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,8 +121,8 @@ func TestInstall_AThirdPartyDriver(t *testing.T) {
 		}
 		s.api.ResetLog()
 		s.elapse(3 * time.Hour)
-		if s.ran != 1 {
-			s.Errorf("%d Jobs ran, want one", s.ran)
+		if ran := s.ran.Load(); ran != 1 {
+			s.Errorf("%d Jobs ran, want one", ran)
 		}
 		if writes := s.api.Writes(manager); len(writes) > 0 {
 			s.Errorf("a settled driver costs %d writes: %v", len(writes), writes[:min(len(writes), 5)])
@@ -180,10 +181,10 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 
 // A failed Job is repeated with a growing delay, and the schemas of the earlier program stay meanwhile.
 func TestInstall_RepeatsAFailureWithAGrowingDelay(t *testing.T) {
-	broken := false
+	var broken atomic.Bool
 	prepare := func(s *story) {
 		s.outcome = func(job *batchv1.Job) driverjobs.Outcome {
-			if broken {
+			if broken.Load() {
 				return driverjobs.Outcome{Failed: driverjob.DownloadContainer, Download: "download the driver: 503"}
 			}
 			return works(job)
@@ -191,22 +192,20 @@ func TestInstall_RepeatsAFailureWithAGrowingDelay(t *testing.T) {
 	}
 	play(t, prepare, func(s *story) {
 		s.add("sim", secure("sim"), nil)
-		broken = true
+		broken.Store(true)
 		s.edit("sim", `{"spec":{"url":"https://example.org/v2/docker-machine-driver-sim"}}`)
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "False", "503")
-		ran, hour := s.ran, s.ran
-		for range 6 {
-			s.elapse(time.Hour)
-			ran, hour = s.ran, s.ran-ran
-		}
-		if ran < 9 || ran > 14 || hour > 1 {
-			s.Errorf("%d Jobs ran in six hours, %d in the last one: want at most one for each hour", ran, hour)
+		s.elapse(2 * time.Hour)
+		before := s.ran.Load()
+		s.elapse(2 * time.Hour)
+		if last := s.ran.Load() - before; before < 7 || before > 10 || last < 1 || last > 2 {
+			s.Errorf("%d Jobs ran in two hours, and %d in the next two: want a growing delay of up to an hour", before, last)
 		}
 		if len(s.fields("simconfig")) != 4 || len(s.kinds("sim")) != 3 ||
 			s.driver("sim").Status.AppliedURL != secure("sim").URL {
 			s.Errorf("the driver lost its fields, its kinds or its URL: %v", s.kinds("sim"))
 		}
-		broken = false
+		broken.Store(false)
 		s.elapse(time.Hour)
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "True", "")
 	})
@@ -214,7 +213,7 @@ func TestInstall_RepeatsAFailureWithAGrowingDelay(t *testing.T) {
 
 // A Job that asks about an earlier URL is deleted.
 func TestInstall_AChangedDriverEndsTheOldJob(t *testing.T) {
-	prepare := func(s *story) { s.hold = true }
+	prepare := func(s *story) { s.hold.Store(true) }
 	play(t, prepare, func(s *story) {
 		s.add("sim", secure("sim"), nil)
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "Unknown", "a Job in Drover's namespace")
@@ -229,7 +228,7 @@ func TestInstall_AChangedDriverEndsTheOldJob(t *testing.T) {
 
 // Tenants may write pods and Jobs in their namespaces, but cannot answer for a driver.
 func TestInstall_IgnoresJobsOfTenants(t *testing.T) {
-	prepare := func(s *story) { s.hold = true }
+	prepare := func(s *story) { s.hold.Store(true) }
 	play(t, prepare, func(s *story) {
 		s.add("sim", secure("sim"), nil)
 		forged := s.jobs()[0].DeepCopy()
@@ -261,8 +260,8 @@ func TestInstall_RefusesWhatItCannotVerify(t *testing.T) {
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "False", "spec.url: must be an https address")
 		s.expect("sim", mgmtv3.NodeDriverConditionDownloaded, "False", "spec.checksum: must be the SHA-256")
 		s.elapse(time.Hour)
-		if s.ran > 0 {
-			s.Errorf("%d Jobs ran", s.ran)
+		if ran := s.ran.Load(); ran > 0 {
+			s.Errorf("%d Jobs ran", ran)
 		}
 		s.edit("sim", `{"spec":{"url":"`+secure("sim").URL+`","checksum":"`+checksum+`"}}`)
 		s.expect("sim", mgmtv3.NodeDriverConditionInstalled, "True", "")
@@ -309,13 +308,15 @@ func TestInstall_KeepsAnInsecureDriverThatIsInUse(t *testing.T) {
 // A proxy's password goes to the download in a Secret that is deleted with the Job.
 func TestInstall_ThroughAProxyWithAPassword(t *testing.T) {
 	prepare := func(s *story) {
-		s.hold, s.settings.Proxy = true, map[string]string{"HTTPS_PROXY": "http://u:hunter2@proxy:3128"}
+		s.hold.Store(true)
+		s.settings.Proxy = map[string]string{"HTTPS_PROXY": "http://u:hunter2@proxy:3128"}
 	}
 	play(t, prepare, func(s *story) {
 		s.add("sim", secure("sim"), nil)
 		name := s.jobs()[0].Name
 		// As if the server had crashed before the write.
 		must(t, s.user.Core.Secret().Delete("drover-system", name, nil))
+		s.elapse(time.Second)
 		s.edit("sim", `{"metadata":{"labels":{"x":"y"}}}`)
 		secret, err := s.user.Core.Secret().Get("drover-system", name, metav1.GetOptions{})
 		must(t, err)
@@ -323,7 +324,7 @@ func TestInstall_ThroughAProxyWithAPassword(t *testing.T) {
 			secret.OwnerReferences[0].Kind != "Job" {
 			s.Errorf("Secret is %+v", secret)
 		}
-		s.hold = false
+		s.hold.Store(false)
 		s.elapse(time.Minute)
 		s.expect("sim", mgmtv3.NodeDriverConditionInstalled, rkev1.ConditionTrue, "")
 	})
