@@ -21,7 +21,7 @@ func (f *limitsFlag) Type() string { return "limits" }
 
 // Set implements pflag.Value.
 func (f *limitsFlag) Set(list string) error {
-	for _, pair := range strings.Split(list, ",") {
+	for pair := range strings.SplitSeq(list, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
 			continue
 		}

@@ -279,7 +279,7 @@ func askFrom(t *testing.T, server *httptest.Server, from string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
 		return "", err
 	}

@@ -12,22 +12,22 @@ func TestShares(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		limit int
-		// story lists addresses that enter, and those that leave with a minus.
+		// story lists addresses that enter, and those that leave with a minus, separated by commas.
 		story string
 		// want are the addresses that may not enter.
 		want []string
 	}{
-		{name: "one address gets half", limit: 10, story: "a a a a a a a", want: []string{"a", "a"}},
-		{name: "another one still enters", limit: 10, story: "a a a a a a b b", want: []string{"a"}},
-		{name: "two addresses get two thirds", limit: 9, story: "a b a b a b a b", want: []string{"a", "b"}},
-		{name: "what leaves is free again", limit: 4, story: "a a a -a a", want: []string{"a"}},
-		{name: "many addresses get everything", limit: 3, story: "a b c d", want: []string{"d"}},
+		{name: "one address gets half", limit: 10, story: "a,a,a,a,a,a,a", want: []string{"a", "a"}},
+		{name: "another one still enters", limit: 10, story: "a,a,a,a,a,a,b,b", want: []string{"a"}},
+		{name: "two addresses get two thirds", limit: 9, story: "a,b,a,b,a,b,a,b", want: []string{"a", "b"}},
+		{name: "what leaves is free again", limit: 4, story: "a,a,a,-a,a", want: []string{"a"}},
+		{name: "many addresses get everything", limit: 3, story: "a,b,c,d", want: []string{"d"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newShares(tt.limit)
 			held := map[string][]func(){}
 			var refused []string
-			for _, step := range strings.Fields(tt.story) {
+			for step := range strings.SplitSeq(tt.story, ",") {
 				name, leaves := strings.CutPrefix(step, "-")
 				address := addressOf("10.0.0." + string('0'+name[0]-'a') + ":1000")
 				if leaves {

@@ -117,7 +117,8 @@ func (l *Limits) Set(name, value string) error {
 	quantity, err := resource.ParseQuantity(value)
 	number, whole := quantity.AsInt64()
 	if err != nil || !whole || number < 1 {
-		return fmt.Errorf("limit %s must be a whole number of at least 1, such as 400, 64Ki or 2Mi, not %q", name, value)
+		return fmt.Errorf("limit %s must be a whole number of at least 1, such as 400, 64Ki or 2Mi, not %q", name,
+			value)
 	}
 	*all[i].value = number
 	return nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func size(number int64) string {
 	case number >= 1<<10 && number%(1<<10) == 0:
 		return fmt.Sprintf("%dKi", number>>10)
 	default:
-		return fmt.Sprint(number)
+		return strconv.FormatInt(number, 10)
 	}
 }
 

@@ -199,7 +199,8 @@ func TestInstall_RepeatsAFailureWithAGrowingDelay(t *testing.T) {
 		before := s.ran.Load()
 		s.elapse(2 * time.Hour)
 		if last := s.ran.Load() - before; before < 7 || before > 10 || last < 1 || last > 2 {
-			s.Errorf("%d Jobs ran in two hours, and %d in the next two: want a growing delay of up to an hour", before, last)
+			s.Errorf("%d Jobs ran in two hours, and %d in the next two: want a growing delay of up to an hour", before,
+				last)
 		}
 		if len(s.fields("simconfig")) != 4 || len(s.kinds("sim")) != 3 ||
 			s.driver("sim").Status.AppliedURL != secure("sim").URL {

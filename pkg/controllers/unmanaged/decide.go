@@ -154,18 +154,36 @@ func (f *facts) decide() decision {
 		return decision{do: wait} // the token was revoked, or the cache is behind
 	}
 	machine, refusal := f.known()
-	if refusal == "" && machine == nil && !f.made {
-		refusal = f.refusesNew()
-	}
-	if refusal == "" && f.token != nil {
-		refusal = registration.RefusesHost(f.token, &f.host, machine)
-	}
-	if refusal == "" && machine == nil && !f.made && f.waiting >= f.maxWaiting {
-		refusal = tooMany(f.maxWaiting)
+	if refusal == "" {
+		refusal = f.refuses(machine)
 	}
 	if refusal != "" {
 		return refused(refusal)
 	}
+	return f.accepts(machine)
+}
+
+// refuses returns why the host may not register, "" if it may. machine is nil for a host without a Machine.
+func (f *facts) refuses(machine *clusterv1.Machine) string {
+	isNew := machine == nil && !f.made
+	if isNew {
+		if refusal := f.refusesNew(); refusal != "" {
+			return refusal
+		}
+	}
+	if f.token != nil {
+		if refusal := registration.RefusesHost(f.token, &f.host, machine); refusal != "" {
+			return refusal
+		}
+	}
+	if isNew && f.waiting >= f.maxWaiting {
+		return tooMany(f.maxWaiting)
+	}
+	return ""
+}
+
+// accepts answers with the Machine of the host, or makes it.
+func (f *facts) accepts(machine *clusterv1.Machine) decision {
 	d := decision{do: register, record: f.token != nil && !registration.Admitted(f.token, f.host.ID)}
 	d.answer = registration.Answer{Namespace: f.clusters[0].Namespace, Name: f.host.MachineName()}
 	switch {

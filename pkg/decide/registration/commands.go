@@ -76,19 +76,19 @@ func (f Facts) scriptURL() string { return f.Settings.ServerURL + "/system-agent
 
 // nodeArguments are the arguments of the script. They contain roles only if the token limits the roles.
 func (f Facts) nodeArguments() string {
-	arguments := "--server " + f.Settings.ServerURL + " --label 'cattle.io/os=linux' --token " + placeholder
+	arguments := []string{"--server", f.Settings.ServerURL, "--label 'cattle.io/os=linux'", "--token", placeholder}
 	if f.Settings.CAChecksum != "" {
-		arguments += " --ca-checksum " + f.Settings.CAChecksum
+		arguments = append(arguments, "--ca-checksum", f.Settings.CAChecksum)
 	}
 	for _, role := range f.Registration.Spec.Roles {
-		arguments += roleFlags[role]
+		arguments = append(arguments, roleFlags[role])
 	}
-	return arguments
+	return strings.Join(arguments, " ")
 }
 
 // roleFlags are the flags of the install script for roles.
 var roleFlags = map[string]string{
-	mgmtv3.HostRoleEtcd: " --etcd", mgmtv3.HostRoleControlPlane: " --controlplane", mgmtv3.HostRoleWorker: " --worker",
+	mgmtv3.HostRoleEtcd: "--etcd", mgmtv3.HostRoleControlPlane: "--controlplane", mgmtv3.HostRoleWorker: "--worker",
 }
 
 // inQuotes escapes a value for a shell's double quotes.

@@ -106,7 +106,7 @@ const upgradeHead = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-
 
 // unreadOverHTTP2 sends a request and reads the beginning of its answer. Then it reads nothing of the stream, or of the
 // whole connection.
-func unreadOverHTTP2(t *testing.T, server *httptest.Server, cluster, token string, whole bool) *http.Response {
+func unreadOverHTTP2(t *testing.T, server *httptest.Server, cluster, token string, whole bool) {
 	t.Helper()
 	client := server.Client().Transport.(*http.Transport).Clone()
 	client.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
@@ -129,7 +129,6 @@ func unreadOverHTTP2(t *testing.T, server *httptest.Server, cluster, token strin
 	if conn.stalled.Store(whole); whole {
 		go func() { _, _ = io.Copy(io.Discard, answer.Body) }() // opens the window of the stream
 	}
-	return answer
 }
 
 // stalling is a connection that may stop to read.

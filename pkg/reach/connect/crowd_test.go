@@ -61,7 +61,8 @@ func TestConnectAgent_AFloodOfInventedHosts(t *testing.T) {
 				}
 			})
 			codes := inventHosts(t, w, 100)
-			if codes[http.StatusTooManyRequests] != 90 || codes[http.StatusServiceUnavailable] != 10 || len(made) != 10 {
+			if codes[http.StatusTooManyRequests] != 90 || codes[http.StatusServiceUnavailable] != 10 ||
+				len(made) != 10 {
 				t.Errorf("%d machine requests; answers by status: %v", len(made), codes)
 			}
 		})
@@ -238,7 +239,8 @@ func TestConnectAgent_LimitsRequestsThatWait(t *testing.T) {
 			change(w, w.secrets, "n-machine-bootstrap-token", func(s *corev1.Secret) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Format(time.RFC3339)
 			})
-			for _, account := range []string{"b-machine-plan", "o-machine-plan"} { // every machine waits for its account
+			// Every machine waits for its account.
+			for _, account := range []string{"b-machine-plan", "o-machine-plan"} {
 				object, _, err := w.accounts.GetByKey("ns/" + account)
 				if err != nil || w.accounts.Delete(object) != nil {
 					t.Fatal(err)

@@ -62,7 +62,8 @@ func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrou
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
-	p := &passthrough{grantOf: grantOf, reports: reports, ending: o.Ending, recheck: recheckTime, log: log, unread: o.Unread,
+	p := &passthrough{grantOf: grantOf, reports: reports, ending: o.Ending, recheck: recheckTime, log: log,
+		unread:     o.Unread,
 		allowances: newAllowances(o.MachineWrites, o.MachineWriteBytes, o.Now),
 		composing:  make(chan struct{}, maxComposing)}
 	p.proxy = &httputil.ReverseProxy{

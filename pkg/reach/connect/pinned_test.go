@@ -117,8 +117,8 @@ func TestInstallScript_RetriesBeyondALimit(t *testing.T) {
 	w.add(w.secrets, machineRequest("c-m-1", "custom-waits"))
 	output, _, err := install(t, w, impatient(), "CATTLE_TOKEN="+hostToken, "CATTLE_ROLE_NONE=",
 		"CATTLE_ROLE_WORKER=true")
-	if err == nil || !strings.Contains(output, "answered 429: too many new hosts of this cluster are waiting; try again, "+
-		"trying again every") || !strings.Contains(output, "gave up asking") {
+	if err == nil || !strings.Contains(output, "answered 429: too many new hosts of this cluster are waiting; try "+
+		"again, trying again every") || !strings.Contains(output, "gave up asking") {
 		t.Errorf("%v, output: %s", err, output)
 	}
 }

@@ -32,7 +32,6 @@ func unreadStream(t *testing.T, server *httptest.Server, target string) *http.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
 
@@ -72,6 +71,7 @@ func TestPassthrough_UnreadWatchEnds(t *testing.T) {
 	w.options.Unread = unread.New(unread.Options{Timeout: time.Second})
 	server := w.serveHTTP2()
 	answer := unreadStream(t, server, ownSecrets+"?"+ownFilter+"&watch=true")
+	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", answer.StatusCode)
 	}
@@ -95,6 +95,7 @@ func TestAssets_SlowDownloadContinues(t *testing.T) {
 	}
 	server := w.serveHTTP2()
 	answer := unreadStream(t, server, assetsPrefix+"driver")
+	defer answer.Body.Close()
 	var got bytes.Buffer
 	for begun := time.Now(); ; {
 		n, err := io.CopyN(&got, answer.Body, 32<<10)
@@ -120,6 +121,7 @@ func TestAssets_UnreadDownloadEnds(t *testing.T) {
 	ended := make(chan string, 1)
 	w.options.Unread = unread.New(unread.Options{Timeout: time.Second, Ended: func(reason string) { ended <- reason }})
 	answer := unreadStream(t, w.serveHTTP2(), assetsPrefix+"driver")
+	defer answer.Body.Close()
 	select {
 	case reason := <-ended:
 		if reason != unread.ReasonTimeout {

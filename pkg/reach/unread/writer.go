@@ -40,7 +40,7 @@ func (w *Writer) From(body io.ReadCloser, writes Kind) io.ReadCloser {
 		return w.source
 	}
 	b := &both{source: w.source, to: to}
-	b.stream = w.stream.ledger.Stream(w.stream.tenant, writes, func() { go b.Close() })
+	b.stream = w.stream.ledger.Stream(w.stream.tenant, writes, func() { go func() { _ = b.Close() }() })
 	return b
 }
 
@@ -87,7 +87,7 @@ func (w *Writer) end() {
 // client does not read its whole connection. Until the server ends that, the memory must already be free.
 func (w *Writer) free() {
 	if w.source != nil {
-		go w.source.Close()
+		go func() { _ = w.source.Close() }()
 	}
 }
 

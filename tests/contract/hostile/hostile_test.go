@@ -5,6 +5,7 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -38,7 +39,7 @@ const (
 	goMemoryLimit = "1843MiB"
 	// growth is the limit for the growth of etcd during the attacks, in bytes. Most of it is the honest cluster's.
 	growth = 96 << 20
-	// invented is the number of hosts that the attacker registers. waiting is how many of them may have a request.
+	// invented is the number of hosts that the attacker registers.
 	invented = 400
 )
 
@@ -166,9 +167,9 @@ func (w *world) requests(namespace string) int {
 	return len(secrets.Items)
 }
 
-// TestHostileNode: a node floods its plan Secret, sends reports that grow when they are decoded, invents hosts and holds
-// connections whose answers it never reads. The server stays alive within its memory limit, etcd's growth is bounded,
-// and another tenant's cluster becomes ready.
+// TestHostileNode: a node floods its plan Secret, sends reports that grow when they are decoded, invents hosts and
+// holds connections whose answers it never reads. The server stays alive within its memory limit, etcd's growth is
+// bounded, and another tenant's cluster becomes ready.
 func TestHostileNode(t *testing.T) {
 	w := newWorld(t)
 	node := w.node()
@@ -242,9 +243,7 @@ func (w *world) bomb(nodes []*attack.Node) {
 		if plan.Data == nil {
 			plan.Data = map[string][]byte{}
 		}
-		for key, value := range bomb {
-			plan.Data[key] = value
-		}
+		maps.Copy(plan.Data, bomb)
 		// A conflict means that Drover or the flood wrote meanwhile: the next node's bomb counts as well.
 		_, _ = secrets.Update(w.Context(), plan, metav1.UpdateOptions{})
 	}

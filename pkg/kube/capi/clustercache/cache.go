@@ -119,7 +119,7 @@ func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error
 	}
 	lifetime, end := context.WithCancel(context.WithoutCancel(ctx))
 	c := newCache(lifetime, opts, manager.GetClient(), manager.GetScheme())
-	recorder := manager.GetEventRecorderFor("clustercache")
+	recorder := manager.GetEventRecorderFor("clustercache") //nolint:staticcheck // as all Events of the core
 	c.event = func(cluster *clusterv1.Cluster, reason, message string) {
 		recorder.Event(cluster, corev1.EventTypeWarning, reason, message)
 	}
