@@ -119,7 +119,6 @@ func TestStory_TokenForOneHostAndTheMachineOfAnother(t *testing.T) {
 	tell(t, func(w *world) {
 		w.token(1)
 		w.asks(identity, role("worker"))
-		w.ask(other, role("worker")) // another cluster is unaffected
 		secret := request(demo, secondIdentity, role("etcd"))
 		_, err := w.user.Core.Secret().Create(secret)
 		must(t, err)
