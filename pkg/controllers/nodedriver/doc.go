@@ -6,8 +6,8 @@
 // runs it once until it has answered (package driverjob). The server itself never runs a driver. The pods that make its
 // machines fetch the same file and check the SHA-256 that this controller recorded.
 //
-// A failed Job is followed by another one, with a growing delay. Finished Jobs are deleted after a while. What was
-// installed before stays meanwhile.
+// A failed Job is followed by another one, with a growing delay. The Jobs are deleted once the
+// driver is installed. What was installed before stays meanwhile.
 //
 // A broken driver affects no other driver. If a program is no driver, does not answer, or has flags that cannot be
 // fields, condition Installed of its NodeDriver becomes False. What was installed before stays.

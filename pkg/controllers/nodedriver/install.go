@@ -65,7 +65,7 @@ func (h *handler) install(s snapshot) (result, error) {
 		if insecure != nil {
 			res.insecure = insecure.Error()
 		}
-		return res, nil
+		return res, h.tidy(s)
 	}
 	if insecure != nil {
 		return failure(mgmtv3.NodeDriverConditionDownloaded, insecure), nil

@@ -68,10 +68,8 @@ func (h *handler) gatherJobs(driver *mgmtv3.NodeDriver) ([]driverjob.State, erro
 // act deletes outdated Jobs and starts the next attempt. Every step may be repeated after a crash.
 func (h *handler) act(s snapshot, jobs []driverjob.State, decision driverjob.Decision) error {
 	for _, name := range decision.Outdated {
-		err := h.Jobs.Delete(s.settings.Namespace, name,
-			&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete Job %s: %w", name, err)
+		if err := h.remove(s, name); err != nil {
+			return err
 		}
 	}
 	if decision.Run > 0 {
@@ -85,6 +83,32 @@ func (h *handler) act(s snapshot, jobs []driverjob.State, decision driverjob.Dec
 		if err := h.ensureProxy(objects.Proxy, job.Name, job.UID); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// tidy deletes the Jobs of an installed driver, because its schema and its status have their answer.
+func (h *handler) tidy(s snapshot) error {
+	jobs, err := h.gatherJobs(s.driver)
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		if job.Deleting {
+			continue
+		}
+		if err := h.remove(s, job.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handler) remove(s snapshot, job string) error {
+	err := h.Jobs.Delete(s.settings.Namespace, job,
+		&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Job %s: %w", job, err)
 	}
 	return nil
 }

@@ -127,6 +127,9 @@ func TestInstall_AThirdPartyDriver(t *testing.T) {
 		if writes := s.api.Writes(manager); len(writes) > 0 {
 			s.Errorf("a settled driver costs %d writes: %v", len(writes), writes[:min(len(writes), 5)])
 		}
+		if jobs := s.jobs(); len(jobs) > 0 {
+			s.Errorf("%d Jobs of the installed driver are left", len(jobs))
+		}
 		must(t, s.user.Management.NodeDriver().Delete("sim", nil))
 		s.elapse(time.Minute)
 		if _, has := s.fields("nodetemplateconfig")["simConfig"]; has || len(s.jobs()) > 0 {
