@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,14 +24,16 @@ const (
 	// writesAtOnce and bytesAtOnce are what a machine may use at once after a quiet time.
 	writesAtOnce = 10
 	bytesAtOnce  = 2 * maxBody
-	// readsPerSecond and readsAtOnce limit all other requests of a machine.
+	// readsPerSecond and readsAtOnce limit all other requests of a machine, and its attempts to update, so that refused
+	// updates are not free.
 	readsPerSecond = 10
 	readsAtOnce    = 50
 	// maxUpdates and maxWatches are the requests of a machine at the same time. An agent has one of each, and may have
 	// lost the connections of others.
 	maxUpdates = 2
 	maxWatches = 4
-	// bodiesAtOnce limits the bodies of all updates that are under way, in bytes.
+	// bodiesAtOnce limits the bodies of all updates that are under way, in bytes. A namespace gets more only while more
+	// is free than it has.
 	bodiesAtOnce = 128 << 20
 	// idleTime is after how long without requests a machine is forgotten. Each bucket is full again by then.
 	idleTime = 10 * time.Minute
@@ -44,14 +47,15 @@ type allowances struct {
 
 	mu       sync.Mutex
 	machines map[string]*allowance
-	// bodies is the size of all updates that are under way.
+	// bodies is the size of all updates that are under way, and bodiesOf that of the updates in each namespace.
 	bodies    int64
+	bodiesOf  map[string]int64
 	forgotten time.Time
 }
 
 type allowance struct {
-	writes, bytes, reads *rate.Limiter
-	updates              int
+	writes, bytes, reads, attempts *rate.Limiter
+	updates                        int
 	// watches are the open watches, oldest first.
 	watches []*lease
 	used    time.Time
@@ -62,7 +66,7 @@ type allowance struct {
 func newAllowances(writesPerMinute, bytesPerSecond int64, now func() time.Time) *allowances {
 	return &allowances{
 		writes: rate.Limit(float64(writesPerMinute) / 60), bytes: rate.Limit(bytesPerSecond), now: now,
-		machines: map[string]*allowance{},
+		machines: map[string]*allowance{}, bodiesOf: map[string]int64{},
 	}
 }
 
@@ -77,7 +81,7 @@ func (a *allowances) of(machine string, now time.Time) *allowance {
 	one := a.machines[machine]
 	if one == nil {
 		one = &allowance{writes: rate.NewLimiter(a.writes, writesAtOnce), bytes: rate.NewLimiter(a.bytes, bytesAtOnce),
-			reads: rate.NewLimiter(readsPerSecond, readsAtOnce)}
+			reads: rate.NewLimiter(readsPerSecond, readsAtOnce), attempts: rate.NewLimiter(readsPerSecond, readsAtOnce)}
 		a.machines[machine] = one
 	}
 	one.used = now
@@ -94,7 +98,11 @@ func (a *allowances) update(machine string, size int64) (release func(), wait ti
 	if size < 0 || size > maxBody {
 		size = maxBody // it is unknown, or readBody refuses it
 	}
-	if one.updates >= maxUpdates || a.bodies+size > bodiesAtOnce {
+	if wait := take(one.attempts, now); wait > 0 {
+		return nil, wait
+	}
+	namespace, _, _ := strings.Cut(machine, "/")
+	if one.updates >= maxUpdates || a.bodies+a.bodiesOf[namespace]+size > bodiesAtOnce {
 		return nil, time.Second
 	}
 	if debt := -one.bytes.TokensAt(now); debt > 0 {
@@ -105,11 +113,15 @@ func (a *allowances) update(machine string, size int64) (release func(), wait ti
 	}
 	one.updates++
 	a.bodies += size
+	a.bodiesOf[namespace] += size
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		one.updates--
 		a.bodies -= size
+		if a.bodiesOf[namespace] -= size; a.bodiesOf[namespace] <= 0 {
+			delete(a.bodiesOf, namespace)
+		}
 	}, 0
 }
 

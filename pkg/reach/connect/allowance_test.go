@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -179,8 +180,39 @@ func TestAllowances_UpdatesUnderWayAreLimited(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
+	releases = nil
+	one := 0
+	for begin("tenant-a/"+strconv.Itoa(one), maxBody) {
+		one++
+	}
+	if one != bodiesAtOnce/maxBody/2 || !begin("tenant-b/1", maxBody) {
+		t.Errorf("one namespace has %d updates under way, want half of all, and a place for another namespace", one)
+	}
+	for _, release := range releases {
+		release()
+	}
 	if !begin("a", maxBody) || a.bodies != maxBody {
 		t.Errorf("%d bytes are under way after the end of all updates", a.bodies)
+	}
+}
+
+// A small report makes the API server store the complete Secret, so it costs that much.
+func TestPassthrough_SmallReportsOfALargeSecretCostItsSize(t *testing.T) {
+	large := storedPlan()
+	large.Data[nodeplan.KeyPlan] = bytes.Repeat([]byte(" "), 700<<10)
+	f := newFlood(t, nil)
+	f.add(f.secrets, large)
+	sent := storedPlan()
+	sent.Data = map[string][]byte{nodeplan.KeyFailureCount: []byte("1")}
+	accepted := 0
+	for range 60 {
+		if status, _ := f.write(string(encodeSecret(t, sent))); status == http.StatusOK {
+			accepted++
+		}
+		f.clock.pass(time.Second)
+	}
+	if accepted < 3 || accepted > 10 {
+		t.Errorf("%d small reports are accepted in a minute, want a few", accepted)
 	}
 }
 

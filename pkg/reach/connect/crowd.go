@@ -41,10 +41,12 @@ var (
 // crowd counts the requests for connections. Each may wait long, and reads the caches meanwhile. The credential of a
 // request is verified first, so strangers occupy nothing.
 type crowd struct {
-	// max and maxCluster are the limits, in total and for one cluster.
+	// max and maxCluster are the limits, in total and for one cluster. A namespace gets more only while more is free
+	// than it has.
 	max, maxCluster int
 	mu              sync.Mutex
 	total           int
+	namespaces      map[string]int
 	clusters        map[types.NamespacedName]int
 	machines        map[string]int
 }
@@ -59,19 +61,21 @@ func (c *crowd) enter(cluster types.NamespacedName, machine string) (leave func(
 		return nil, errMachineCrowded
 	case c.clusters[cluster] >= c.maxCluster:
 		return nil, errClusterCrowded
-	case c.total >= c.max:
+	case c.total+c.namespaces[cluster.Namespace] >= c.max:
 		return nil, errServerCrowded
 	}
 	if c.clusters == nil {
-		c.clusters, c.machines = map[types.NamespacedName]int{}, map[string]int{}
+		c.namespaces, c.clusters, c.machines = map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
 	}
 	c.total++
+	c.namespaces[cluster.Namespace]++
 	c.clusters[cluster]++
 	c.machines[machine]++
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.total--
+		lower(c.namespaces, cluster.Namespace)
 		lower(c.clusters, cluster)
 		lower(c.machines, machine)
 	}, nil
@@ -91,6 +95,10 @@ const (
 	// several calls of the Kubernetes API. An install script makes longer pauses.
 	hostBurst = 5
 	hostPause = 2 * time.Second
+	// hostBytes is the size of the machine requests that the hosts of one cluster may send in a second, in bytes, and
+	// hostBytesAtOnce what they may send after a quiet time. Each is stored up to three times.
+	hostBytes       = 64 << 10
+	hostBytesAtOnce = 2 << 20
 )
 
 // arrivals are the machine requests that this replica makes, by the namespace of the cluster. The caches may not show
@@ -98,6 +106,7 @@ const (
 type arrivals struct {
 	mu   sync.Mutex
 	made map[string]map[string]*arrival
+	sent map[string]*rate.Limiter
 }
 
 // arrival is the machine request of one host.
@@ -118,9 +127,9 @@ func (a *arrival) idle(now time.Time) bool {
 	return !a.counts(now) && a.pace.TokensAt(now) >= hostBurst
 }
 
-// reserve lets a host make its machine request, unless as many others exist as the limit says. shown are the names of
-// those in the cache. The caller reports with done whether the machine request is gone.
-func (a *arrivals) reserve(namespace, name string, shown []string, limit int,
+// reserve lets a host make its machine request of a size, unless as many others exist as the limit says. shown are the
+// names of those in the cache. The caller reports with done whether the machine request is gone.
+func (a *arrivals) reserve(namespace, name string, size int, shown []string, limit int,
 	now func() time.Time) (done func(gone bool), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,16 +159,20 @@ func (a *arrivals) reserve(namespace, name string, shown []string, limit int,
 	if !mine.pace.AllowN(at, 1) {
 		return nil, errHostHasty
 	}
+	if !a.sent[namespace].AllowN(at, size) {
+		return nil, errHostsCrowded
+	}
 	mine.open++
 	return func(gone bool) { a.end(mine, gone, now()) }, nil
 }
 
 func (a *arrivals) add(namespace, name string) *arrival {
 	if a.made == nil {
-		a.made = map[string]map[string]*arrival{}
+		a.made, a.sent = map[string]map[string]*arrival{}, map[string]*rate.Limiter{}
 	}
 	if a.made[namespace] == nil {
 		a.made[namespace] = map[string]*arrival{}
+		a.sent[namespace] = rate.NewLimiter(hostBytes, hostBytesAtOnce)
 	}
 	added := &arrival{pace: rate.NewLimiter(rate.Every(hostPause), hostBurst)}
 	a.made[namespace][name] = added

@@ -113,20 +113,26 @@ func TestConnectAgent_AFloodOfIdentitiesWithOneToken(t *testing.T) {
 
 func TestCrowd_LimitsRequests(t *testing.T) {
 	t.Parallel()
-	cluster := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
-	c := &crowd{max: 4, maxCluster: 3}
+	cluster := func(name string) types.NamespacedName {
+		namespace, name, _ := strings.Cut(name, "/")
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	c := &crowd{max: 8, maxCluster: 3}
 	var leave []func()
 	for i, step := range []struct {
 		cluster, machine string
 		want             error
 	}{
-		{"a", "1", nil},
-		{"a", "1", nil},
-		{"a", "1", errMachineCrowded},
-		{"a", "2", nil},
-		{"a", "3", errClusterCrowded},
-		{"b", "1", nil},
-		{"b", "2", errServerCrowded},
+		{"ns/a", "1", nil},
+		{"ns/a", "1", nil},
+		{"ns/a", "1", errMachineCrowded},
+		{"ns/a", "2", nil},
+		{"ns/a", "3", errClusterCrowded},
+		{"ns/b", "1", nil},
+		{"ns/b", "2", errServerCrowded}, // half is for other namespaces
+		{"other/a", "1", nil},
+		{"other/a", "2", nil},
+		{"other/a", "3", errServerCrowded},
 	} {
 		left, err := c.enter(cluster(step.cluster), step.machine)
 		if !errors.Is(err, step.want) {
@@ -139,7 +145,7 @@ func TestCrowd_LimitsRequests(t *testing.T) {
 	for _, each := range leave {
 		each()
 	}
-	if c.total != 0 || len(c.clusters)+len(c.machines) > 0 {
+	if c.total != 0 || len(c.namespaces)+len(c.clusters)+len(c.machines) > 0 {
 		t.Errorf("after all requests: %d, %v, %v", c.total, c.clusters, c.machines)
 	}
 }
@@ -150,7 +156,7 @@ func TestArrivals_CountUntilTheCachesShowThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &arrivals{}
 		enter := func(name string, shown ...string) func(gone bool) {
-			done, err := a.reserve("c-m-1", name, shown, 2, time.Now)
+			done, err := a.reserve("c-m-1", name, 100, shown, 2, time.Now)
 			if err != nil && !errors.Is(err, errHostsCrowded) {
 				t.Error(err)
 			}
@@ -196,7 +202,7 @@ func TestArrivals_SlowAHostDown(t *testing.T) {
 		admitted := 0
 		start := time.Now()
 		for time.Since(start) < time.Minute {
-			done, err := a.reserve("c-m-1", "a", nil, 2, time.Now)
+			done, err := a.reserve("c-m-1", "a", 100, nil, 2, time.Now)
 			switch {
 			case err == nil:
 				admitted++
@@ -210,7 +216,7 @@ func TestArrivals_SlowAHostDown(t *testing.T) {
 			t.Errorf("%d requests in a minute", admitted)
 		}
 		time.Sleep(time.Minute)
-		if _, err := a.reserve("c-m-1", "b", nil, 2, time.Now); err != nil || len(a.made["c-m-1"]) != 1 {
+		if _, err := a.reserve("c-m-1", "b", 100, nil, 2, time.Now); err != nil || len(a.made["c-m-1"]) != 1 {
 			t.Errorf("%v, hosts that asked earlier stay: %v", err, a.made)
 		}
 	})

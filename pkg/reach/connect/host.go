@@ -42,7 +42,7 @@ func (s *server) registered(ctx context.Context, token, cluster types.Namespaced
 	if err != nil && !known { // the other data of a known host are ignored
 		return nil, refused(http.StatusBadRequest, err.Error())
 	}
-	done, err := s.reserve(token.Namespace, &host, known)
+	done, err := s.reserve(token.Namespace, &host, len(data), known)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,8 @@ func (s *server) answered(ctx context.Context, cluster types.NamespacedName, ask
 
 // reserve lets a host make its machine request. A host with a Machine always may: its owner must be able to repair it,
 // and there are only as many as Machines.
-func (s *server) reserve(namespace string, host *registration.Host, known bool) (done func(gone bool), err error) {
+func (s *server) reserve(namespace string, host *registration.Host, size int, known bool) (done func(gone bool),
+	err error) {
 	requests, err := s.SecretCache.GetByIndex(indexMachineRequests, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("count the hosts of cluster %s that wait: %w", namespace, err)
@@ -95,7 +96,7 @@ func (s *server) reserve(namespace string, host *registration.Host, known bool) 
 	if known {
 		limit = math.MaxInt
 	}
-	return s.arrivals.reserve(namespace, host.MachineName(), shown, limit, s.Now)
+	return s.arrivals.reserve(namespace, host.MachineName(), size, shown, limit, s.Now)
 }
 
 // isKnown reports whether a cluster already has a host's machine.

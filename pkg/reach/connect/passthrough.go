@@ -159,11 +159,12 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 	}
 	defer release()
 	raw, err := readBody(w, r, bodyTime)
-	p.allowances.spend(granted.key(), len(raw))
 	var body []byte
 	if err == nil {
 		body, err = p.compose(r.Header.Get("Content-Type"), raw, granted)
 	}
+	// A small report makes the API server store the complete Secret again.
+	p.allowances.spend(granted.key(), max(len(raw), len(body)))
 	if err != nil {
 		p.refuseUpdate(w, granted, err)
 		return

@@ -38,7 +38,9 @@ func readBody(w http.ResponseWriter, r *http.Request, within time.Duration) ([]b
 	// Writers without deadlines exist in tests only.
 	_ = connection.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = connection.SetReadDeadline(time.Time{})
+	if err == nil { // otherwise the server would wait for the rest of the body before it answers
+		_ = connection.SetReadDeadline(time.Time{})
+	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return raw, tooLarge
 	}

@@ -192,13 +192,12 @@ func TestHostileNode(t *testing.T) {
 		nodes = w.target.Invent(ctx, token, invented, &hosts)
 	})
 
-	honest := plane.Namespace(t)
-	clusters := w.st.Apply(honest, 3, map[string]string{"honest": stage.RKE2})
+	clusters := w.st.Apply(plane.Namespace(t), 3, map[string]string{"honest": stage.RKE2})
 	clusters.AwaitReady()
 	waiting := w.requests(requests)
 	<-invention
 	w.bomb(append(nodes, node))
-	again := w.st.Apply(honest, 2, map[string]string{"later": stage.K3s})
+	again := w.st.Apply(plane.Namespace(t), 2, map[string]string{"later": stage.K3s})
 	again.AwaitReady()
 	stop()
 	attacks.Wait()
