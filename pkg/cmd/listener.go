@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -15,29 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 )
 
-// Limits of all listeners. Requests that may take longer set their own deadlines: requests to clusters, watches of
-// nodes, downloads, and the tunnels of agents. (docs/security.md#limits.)
 const (
-	// headerTimeout limits the TLS handshake and the head of a request over HTTP/1.
-	headerTimeout = 10 * time.Second
-	// readTimeout limits a whole request, for example the report of a node over a slow line.
-	readTimeout = time.Minute
-	// writeTimeout limits an answer, from the head of its request on. A machine waits 45 seconds for its connection
-	// (connect.DefaultWait).
-	writeTimeout = 90 * time.Second
-	idleTimeout  = 2 * time.Minute
-	// maxHeader limits the head of a request, in bytes. The longest is that of a stock agent, with an authority.
-	maxHeader = 32 << 10
-
-	// maxStreams limits concurrent requests of one connection over HTTP/2. Clients open another one.
-	maxStreams = 100
-	// receiveBuffer limits what a connection over HTTP/2 sends before a handler reads it, in bytes.
-	receiveBuffer = 64 << 10
-	// pingAfter and pingTimeout end silent connections over HTTP/2, and writeStall those that accept no byte.
-	pingAfter   = 30 * time.Second
-	pingTimeout = 15 * time.Second
-	writeStall  = 30 * time.Second
-
 	// otherConnections limits the connections of the listeners for health, admission and profiles.
 	otherConnections = 1000
 	// unsent limits what the kernel buffers of an answer before it sends it, in bytes. The kernel's default grows to
@@ -45,17 +22,6 @@ const (
 	// long as a third of that takes.
 	unsent = 128 << 10
 )
-
-// harden sets the limits of a server.
-func harden(s *http.Server) {
-	s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout = headerTimeout, readTimeout, writeTimeout
-	s.IdleTimeout, s.MaxHeaderBytes = idleTimeout, maxHeader
-	s.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams:          maxStreams,
-		MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
-		SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeStall,
-	}
-}
 
 // bufferLittle limits what the kernel buffers of answers. Without it the connection only needs more memory.
 func bufferLittle(conn net.Conn) {
@@ -100,6 +66,7 @@ func limited(ctx context.Context, log logrus.FieldLogger, at listening, s *http.
 	if err != nil {
 		return endpoint{}, err
 	}
+	server.Harden(s)
 	s.Handler = shareRequests(at.limit, s.Handler)
 	return endpoint{s, &sharedListener{Listener: listener, shares: newShares(at.limit), metrics: measured,
 		log: log.WithField("listener", at.name)}}, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/drover-io/drover/pkg/observe/metrics"
+	drover "github.com/drover-io/drover/pkg/server"
 )
 
 // soon is a generous limit for events that happen immediately.
@@ -27,7 +28,7 @@ const soon = 20 * time.Second
 func hardened(t *testing.T, handler http.Handler, change func(*http.Server)) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	harden(server.Config)
+	drover.Harden(server.Config)
 	change(server.Config)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.EnableHTTP2 = true
@@ -166,7 +167,7 @@ func TestHarden_LongHeadsAreRefused(t *testing.T) {
 	server := hardened(t, http.NotFoundHandler(), func(*http.Server) {})
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
 	check(t, err)
-	request.Header.Set("Authorization", strings.Repeat("a", 2*maxHeader))
+	request.Header.Set("Authorization", strings.Repeat("a", 2*64<<10))
 	for _, two := range []bool{false, true} {
 		client := server.Client().Transport.(*http.Transport).Clone()
 		if client.ForceAttemptHTTP2 = two; !two {
@@ -323,4 +324,39 @@ func TestShareRequests_OneAddressLeavesRoomForOthers(t *testing.T) {
 	if err := get(&http.Client{Transport: other}, "/"); err != nil {
 		t.Errorf("another address gets error %v", err)
 	}
+}
+
+// A body that nothing reads does not stop other requests of the same connection.
+func TestHarden_OneUnreadBodyDoesNotStopOthers(t *testing.T) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	server := hardened(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stuck" {
+			close(reached)
+			<-release
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // the client checks the answer
+	}), func(*http.Server) {})
+	post := func(ctx context.Context, path string, size int) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path,
+			bytes.NewReader(make([]byte, size)))
+		if err != nil {
+			return err
+		}
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	}
+	stuck := make(chan error, 1)
+	go func() { stuck <- post(t.Context(), "/stuck", 300<<10) }()
+	<-reached
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := post(ctx, "/other", 100<<10); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	<-stuck // its result does not matter
 }

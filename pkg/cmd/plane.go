@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -83,7 +84,7 @@ func machineImages(entrypoint string) []managementplane.Image {
 func ownImages(program string, settings controllers.Settings) []managementplane.Image {
 	const user = 65532
 	return []managementplane.Image{{
-		Match:   naming.ImageIn(settings.SystemDefaultRegistry, settings.ClusterAgentImage),
+		Match:   naming.ImageIn(settings.SystemDefaultRegistry, cmp.Or(settings.ClusterAgentImage, serverImage+":"+Version)),
 		Program: program, WorkingDir: "/", User: user,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	}}

@@ -94,17 +94,10 @@
 //
 // # Listeners
 //
-// The host owns its listeners, and protects them from clients that are slow, or too many. "drover server" sets these
-// fields of http.Server:
-//
-//   - ReadHeaderTimeout 10 s, ReadTimeout 1 minute, WriteTimeout 90 s, IdleTimeout 2 minutes
-//   - MaxHeaderBytes 32 KiB
-//   - HTTP2: SendPingTimeout 30 s, PingTimeout 15 s, WriteByteTimeout 30 s
-//   - HTTP2: MaxConcurrentStreams 100, MaxReceiveBufferPerConnection and MaxReceiveBufferPerStream 64 KiB
-//
-// WriteTimeout must exceed the 45 seconds for which a machine waits for its connection. Requests that may take longer
-// set their own deadlines through http.ResponseController. So middleware of the host must have Unwrap, as
-// http.ResponseController requires.
+// The host owns its listeners, and protects them from clients that are slow, or too many. Harden sets the limits that
+// "drover server" has. A host with limits of its own needs a WriteTimeout of more than the 45 seconds for which a
+// machine waits for its connection. Requests that may take longer set their own deadlines through
+// http.ResponseController. So middleware of the host must have Unwrap, as http.ResponseController requires.
 //
 // Limits.Connections has no effect in a host. It limits the connections of its listeners itself.
 //

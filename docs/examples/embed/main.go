@@ -45,10 +45,8 @@ func main() {
 	for _, path := range server.Paths() {
 		mux.Handle(path, drover.Handler())
 	}
-	web := &http.Server{ // package server explains these limits
-		Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
-		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-	}
+	web := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server.Harden(web) // protects it from slow clients
 	close(elected) // with several replicas: when this one holds the host's lease; it has to end when it loses that
 
 	group, ctx := errgroup.WithContext(ctx)

@@ -38,14 +38,15 @@ func (p *Proxy) forward(e *exchange) {
 				e.reason = over.reason
 			}
 		}()
-		defer e.guard(ctx, end)()
 		e.w.until = ctx
+		defer e.supervise()() // before guard, which also uses the writer
+		defer e.guard(ctx, end)()
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, p.options.RequestTimeout, errDeadline)
 		defer cancel()
+		defer e.supervise()()
 	}
-	defer e.supervise()()
 	e.setDeadlines()
 
 	out := e.r.Clone(ctx)

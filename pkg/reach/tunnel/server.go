@@ -29,6 +29,11 @@ const (
 )
 
 const (
+	// maxStreamBacklog limits the unread bytes of one connection. A stock agent pauses after 2 MiB, and sends what it
+	// has already read. maxAllBacklogs limits those of all sessions.
+	maxStreamBacklog = 16 << 20
+	maxAllBacklogs   = 256 << 20
+
 	handshakeTimeout = 5 * time.Second
 	// Sizes of WebSocket buffers, in bytes. Each session has a read buffer, and large reads bypass it. Write buffers
 	// are shared, and each holds a whole message.
@@ -72,6 +77,7 @@ type Server struct {
 	table       table
 	subscribers subscribers
 	number      atomic.Uint64
+	backlog     atomic.Int64 // of all sessions
 
 	mu       sync.Mutex
 	draining bool

@@ -177,6 +177,8 @@ func (s *session) cleanUp() {
 	s.mu.Lock()
 	streams := s.streams
 	s.streams = map[int64]*stream{}
+	s.server.backlog.Add(-s.backlog)
+	s.backlog = 0
 	s.mu.Unlock()
 	for _, each := range streams {
 		each.settle()
@@ -251,21 +253,28 @@ func (s *session) forget(closed *stream) {
 	}
 	delete(s.streams, closed.number)
 	s.backlog -= closed.backlog
+	s.server.backlog.Add(-closed.backlog)
 	s.server.metrics.Streams(-1)
 }
 
-// received counts bytes that arrived for a connection. The session ends when its backlog is too large.
+// received counts bytes that arrived for a connection. The connection ends when its backlog is too large, and the
+// session when its own is, or when all sessions together have too much.
 func (s *session) received(number int64, n int) {
 	s.mu.Lock()
 	each := s.streams[number]
+	var one, all int64
 	if each != nil {
 		each.backlog += int64(n)
 		s.backlog += int64(n)
+		one, all = each.backlog, s.server.backlog.Add(int64(n))
 	}
-	excess := s.backlog > s.server.options.MaxBacklog
+	excess := s.backlog > s.server.options.MaxBacklog || all > maxAllBacklogs
 	s.mu.Unlock()
-	if excess {
+	switch {
+	case excess:
 		s.end(errBacklog)
+	case one > maxStreamBacklog:
+		each.abort(errBacklog)
 	}
 }
 
@@ -276,6 +285,7 @@ func (s *session) taken(by *stream, n int) {
 	if s.streams[by.number] == by {
 		by.backlog -= int64(n)
 		s.backlog -= int64(n)
+		s.server.backlog.Add(int64(-n))
 	}
 }
 

@@ -262,8 +262,9 @@ func (t *agentTransport) close() {
 // stockTransport sends requests to the API server of a stock agent, with the address and credential that the agent
 // announced.
 type stockTransport struct {
-	params   wire.Params
-	plain    *http.Transport
+	params wire.Params
+	plain  *http.Transport
+	// upgrades speaks HTTP/1.1 for requests that switch protocols or have a long body.
 	upgrades *http.Transport
 }
 
@@ -289,10 +290,15 @@ func newStockTransport(s *session) *stockTransport {
 func (t *stockTransport) roundTrip(request *http.Request, upgrade bool) (*http.Response, error) {
 	out := rewrite(request, "https", t.params.Address)
 	out.Header.Set("Authorization", "Bearer "+t.params.Token)
-	if upgrade {
+	// For a body over HTTP/2, net/http allocates a buffer whose size the cluster chooses, up to 512 KiB.
+	if upgrade || hasLongBody(request) {
 		return t.upgrades.RoundTrip(out)
 	}
 	return t.plain.RoundTrip(out)
+}
+
+func hasLongBody(r *http.Request) bool {
+	return r.Body != nil && r.Body != http.NoBody && (r.ContentLength <= 0 || r.ContentLength > longestWrite)
 }
 
 func (t *stockTransport) close() {
