@@ -358,5 +358,7 @@ func TestHarden_OneUnreadBodyDoesNotStopOthers(t *testing.T) {
 		t.Error(err)
 	}
 	close(release)
-	<-stuck // its result does not matter
+	if err := <-stuck; err != nil {
+		t.Error(err)
+	}
 }

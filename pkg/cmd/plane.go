@@ -84,7 +84,8 @@ func machineImages(entrypoint string) []managementplane.Image {
 func ownImages(program string, settings controllers.Settings) []managementplane.Image {
 	const user = 65532
 	return []managementplane.Image{{
-		Match:   naming.ImageIn(settings.SystemDefaultRegistry, cmp.Or(settings.ClusterAgentImage, serverImage+":"+Version)),
+		Match: naming.ImageIn(settings.SystemDefaultRegistry,
+			cmp.Or(settings.ClusterAgentImage, serverImage+":"+Version)),
 		Program: program, WorkingDir: "/", User: user,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	}}

@@ -47,7 +47,7 @@ func main() {
 	}
 	web := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	server.Harden(web) // protects it from slow clients
-	close(elected) // with several replicas: when this one holds the host's lease; it has to end when it loses that
+	close(elected)     // with several replicas: when this one holds the host's lease; it has to end when it loses that
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return drover.Start(ctx) })

@@ -32,6 +32,13 @@ func (w *world) replayed(bob client.Client) {
 		c.Spec.CloudCredentialSecretName = reference
 	})))
 	kept := grants()
+	plane.Until(w.T, time.Minute, func() string { // what follows concerns a cluster that Drover manages
+		if c := w.cluster(w.b, "replay"); c.Annotations[rkev1.InstanceAnnotation] == "" || len(c.Finalizers) == 0 {
+			return "Drover has not claimed the cluster"
+		}
+		return ""
+	})
+	instance := w.cluster(w.b, "replay").Annotations[rkev1.InstanceAnnotation]
 	check(w.T, edit(bob, func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "" }))
 	if gone := grants(); !strings.Contains(kept, `"bob"`) || gone != "" {
 		w.Errorf("granted %q, and without the reference %q", kept, gone)
@@ -56,7 +63,7 @@ func (w *world) replayed(bob client.Client) {
 	})
 	w.door("then take the cluster back with the grant", func() error {
 		if err := edit(carol, func(c *provv1.Cluster) {
-			c.Annotations = map[string]string{rkev1.GrantsAnnotation: kept}
+			c.Annotations = map[string]string{rkev1.InstanceAnnotation: instance, rkev1.GrantsAnnotation: kept}
 		}); err != nil {
 			return err
 		}
