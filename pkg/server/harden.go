@@ -31,10 +31,10 @@ const (
 	writeStall  = 30 * time.Second
 )
 
-// Harden protects a server with Handler or AdmissionHandler from slow clients. It sets the time limits, MaxHeaderBytes
-// and HTTP2 of the server. Middleware in front of a Handler must have Unwrap, as http.ResponseController requires,
+// Harden protects a server with Handler or AdmissionHandler from slow clients, and returns it. It sets the time limits,
+// MaxHeaderBytes and HTTP2 of the server. Middleware in front of a Handler must have Unwrap, as http.ResponseController requires,
 // because requests that may take longer set their own deadlines.
-func Harden(s *http.Server) {
+func Harden(s *http.Server) *http.Server {
 	s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout = headerTimeout, readTimeout, writeTimeout
 	s.IdleTimeout, s.MaxHeaderBytes = idleTimeout, maxHeader
 	s.HTTP2 = &http.HTTP2Config{
@@ -42,4 +42,5 @@ func Harden(s *http.Server) {
 		MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
 		SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeStall,
 	}
+	return s
 }

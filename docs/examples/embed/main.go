@@ -45,8 +45,7 @@ func main() {
 	for _, path := range server.Paths() {
 		mux.Handle(path, drover.Handler())
 	}
-	web := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	server.Harden(web) // protects it from slow clients
+	web := server.Harden(&http.Server{Addr: *listen, Handler: mux}) // protects it from slow clients
 	close(elected)     // with several replicas: when this one holds the host's lease; it has to end when it loses that
 
 	group, ctx := errgroup.WithContext(ctx)
