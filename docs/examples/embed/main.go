@@ -45,8 +45,8 @@ func main() {
 	for _, path := range server.Paths() {
 		mux.Handle(path, drover.Handler())
 	}
-	web := server.Harden(&http.Server{Addr: *listen, Handler: mux}) // protects it from slow clients
-	close(elected)                                                  // with several replicas: when this one holds the host's lease; it has to end when it loses that
+	web := server.Harden(&http.Server{Addr: *listen, Handler: mux})
+	close(elected) // with several replicas: when this one holds the host's lease; it has to end when it loses that
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return drover.Start(ctx) })
