@@ -56,6 +56,8 @@ type world struct {
 	user *clients.Clients
 	log  *bytes.Buffer
 	stop func()
+	// logger writes log. Controllers that run at the same time share it.
+	logger *logrus.Logger
 	// skew is how far the controller's clock is ahead of the API server's.
 	skew time.Duration
 	// cut is closed when the process is killed; nil if the test does not kill it.
@@ -76,7 +78,8 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, log: &bytes.Buffer{}}
+		w := &world{T: t, log: &bytes.Buffer{}, logger: logrus.New()}
+		w.logger.SetOutput(w.log)
 		w.api = memkube.New(memkube.Options{
 			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other},
 			Permit: rights.Permit(t, agent),
@@ -112,12 +115,10 @@ func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
 	must(w.T, err)
-	log := logrus.New()
-	log.SetOutput(w.log)
 	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
 		Machines: c.CAPI.Machine(), Tokens: c.Management.ClusterRegistrationToken(),
-		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: log,
+		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: w.logger,
 		Now: func() time.Time { return time.Now().Add(w.skew) },
 	}))
 	workers, cancel := context.WithCancel(w.Context())
