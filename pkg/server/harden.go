@@ -32,8 +32,8 @@ const (
 )
 
 // Harden protects a server with Handler or AdmissionHandler from slow clients, and returns it. It sets the time limits,
-// MaxHeaderBytes and HTTP2 of the server. Middleware in front of a Handler must have Unwrap, as http.ResponseController requires,
-// because requests that may take longer set their own deadlines.
+// MaxHeaderBytes and HTTP2 of the server. Middleware in front of a Handler must have Unwrap, as http.ResponseController
+// requires, because requests that may take longer set their own deadlines.
 func Harden(s *http.Server) *http.Server {
 	s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout = headerTimeout, readTimeout, writeTimeout
 	s.IdleTimeout, s.MaxHeaderBytes = idleTimeout, maxHeader
