@@ -95,8 +95,8 @@ const (
 	// several calls of the Kubernetes API. An install script makes longer pauses.
 	hostBurst = 5
 	hostPause = 2 * time.Second
-	// hostBytes is the size of the machine requests that the hosts of one cluster may send in a second, in bytes, and
-	// hostBytesAtOnce what they may send after a quiet time. Each is stored up to three times.
+	// hostBytes is what the hosts of one cluster may send in machine requests in a second, in bytes. hostBytesAtOnce is
+	// what they may send after a quiet time. Each request is stored up to three times.
 	hostBytes       = 64 << 10
 	hostBytesAtOnce = 2 << 20
 )
