@@ -91,14 +91,16 @@ func besiege(t *testing.T) *besieged {
 	namespace := plane.Namespace(t)
 	b.st.Cluster(namespace, "evil", stage.K3s, stage.Pool("server", "ecw", 1))
 	plane.Until(t, 5*time.Minute, func() string { return b.st.WaitingFor(namespace, "evil") })
-	for machine := range b.st.World.Machines(namespace) {
+	for machine := range b.st.World.Machines(namespace) { // a silent machine also ends the agent of its cluster
 		b.st.World.Silence(namespace, machine)
 	}
+	b.takeToken(namespace)
+	b.st.Cluster(namespace, "busy", stage.K3s, stage.Pool("server", "ecw", 1))
+	plane.Until(t, 5*time.Minute, func() string { return b.st.WaitingFor(namespace, "busy") })
 	cluster := &provv1.Cluster{}
-	b.must(b.st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "evil"}, cluster))
+	b.must(b.st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "busy"}, cluster))
 	b.path = "/k8s/clusters/" + cluster.Status.ClusterName + hanging
 	b.enroll(namespace)
-	b.takeToken(namespace)
 	return b
 }
 
