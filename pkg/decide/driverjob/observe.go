@@ -50,28 +50,16 @@ func Owned(references []metav1.OwnerReference, driver *mgmtv3.NodeDriver) bool {
 
 // Observe reads a Job and its pods. It ignores pods of other Jobs, whatever their labels say.
 func Observe(job *batchv1.Job, pods []*corev1.Pod) State {
-	s := State{Name: job.Name, UID: job.UID, Key: job.Annotations[keyAnnotation], Phase: machinejob.PhaseRunning,
-		Deleting: job.DeletionTimestamp != nil}
+	phase, end := machinejob.End(job)
+	s := State{Name: job.Name, UID: job.UID, Key: job.Annotations[keyAnnotation], Phase: phase,
+		Ended: end.LastTransitionTime.Time, Deleting: job.DeletionTimestamp != nil}
 	s.Attempt, _ = strconv.Atoi(job.Annotations[machinejob.AttemptAnnotation])
-	reason := ""
-	for _, condition := range job.Status.Conditions {
-		if condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch condition.Type { //nolint:exhaustive // the others say nothing about the end
-		case batchv1.JobComplete:
-			s.Phase, s.Ended = machinejob.PhaseSucceeded, condition.LastTransitionTime.Time
-		case batchv1.JobFailed:
-			s.Phase, s.Ended = machinejob.PhaseFailed, condition.LastTransitionTime.Time
-			reason = strings.Trim(condition.Reason+": "+condition.Message, ": ")
-		}
-	}
 	pod := podOf(job, pods)
 	if pod != nil {
 		s.read(pod)
 	}
 	if s.Phase == machinejob.PhaseFailed && s.Message == "" {
-		s.Message = "the Job failed: " + public(reason)
+		s.Message = "the Job failed: " + public(strings.Trim(end.Reason+": "+end.Message, ": "))
 	}
 	return s
 }
@@ -84,9 +72,7 @@ func podOf(job *batchv1.Job, pods []*corev1.Pod) *corev1.Pod {
 	if len(own) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(own, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	return slices.MaxFunc(own, machinejob.ByAge)
 }
 
 func (s *State) read(pod *corev1.Pod) {

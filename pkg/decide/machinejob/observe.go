@@ -53,23 +53,13 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 		return JobState{}
 	}
 	pods = slices.Clone(pods)
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
-	state := JobState{Name: job.Name, Phase: PhaseRunning, Deleting: job.DeletionTimestamp != nil,
-		Started: started(job, pods)}
+	slices.SortFunc(pods, ByAge)
+	phase, end := End(job)
+	state := JobState{Name: job.Name, Phase: phase, Ended: end.LastTransitionTime.Time,
+		Deleting: job.DeletionTimestamp != nil, Started: started(job, pods)}
 	state.Attempt, _ = strconv.Atoi(job.Annotations[AttemptAnnotation])
-	for _, condition := range job.Status.Conditions {
-		if condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch condition.Type { //nolint:exhaustive // the others say nothing about the end
-		case batchv1.JobComplete:
-			state.Phase, state.Ended = PhaseSucceeded, condition.LastTransitionTime.Time
-		case batchv1.JobFailed:
-			state.Phase, state.Ended = PhaseFailed, condition.LastTransitionTime.Time
-			state.Message = failure(pods, condition)
-		}
+	if phase == PhaseFailed {
+		state.Message = failure(pods, end)
 	}
 	if state.Phase == PhaseFailed && len(pods) > 0 && pods[len(pods)-1].Status.Phase == corev1.PodSucceeded {
 		state.Phase, state.Message = PhaseSucceeded, ""
@@ -78,6 +68,28 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 		state.Message = blocker(pods)
 	}
 	return state
+}
+
+// End returns the phase of a Job, and the condition that ended it. The condition is empty while the Job runs.
+func End(job *batchv1.Job) (phase Phase, end batchv1.JobCondition) {
+	phase = PhaseRunning
+	for _, condition := range job.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type { //nolint:exhaustive // the others say nothing about the end
+		case batchv1.JobComplete:
+			phase, end = PhaseSucceeded, condition
+		case batchv1.JobFailed:
+			phase, end = PhaseFailed, condition
+		}
+	}
+	return phase, end
+}
+
+// ByAge compares pods by the time of their creation, and then by name.
+func ByAge(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
 // started is false only when every pod of the Job is known to be waiting. A Job that counts an ended pod that is gone
