@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/tests/contract/attack"
@@ -27,8 +26,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// Isolation compares the time to provision clusters alone with the time beside a hostile node and a greedy tenant. Each
-// figure is the median of several runs, which alternate.
+// Isolation compares the time to provision clusters alone with the time while a hostile node and a greedy tenant attack
+// the server. Each figure is the median of several runs, which alternate.
 type Isolation struct {
 	AloneSeconds    float64 `json:"aloneSeconds"`
 	AttackedSeconds float64 `json:"attackedSeconds"`
@@ -94,7 +93,8 @@ func besiege(t *testing.T) *besieged {
 	for machine := range b.st.World.Machines(namespace) { // a silent machine also ends the agent of its cluster
 		b.st.World.Silence(namespace, machine)
 	}
-	b.takeToken(namespace)
+	secret, token := b.st.PlanToken(namespace)
+	b.node = &attack.Node{Server: b.target, Namespace: namespace, Secret: secret, Token: token}
 	b.st.Cluster(namespace, "busy", stage.K3s, stage.Pool("server", "ecw", 1))
 	plane.Until(t, 5*time.Minute, func() string { return b.st.WaitingFor(namespace, "busy") })
 	cluster := &provv1.Cluster{}
@@ -146,20 +146,6 @@ func (b *besieged) enroll(namespace string) {
 		b.must(err)
 		b.users = append(b.users, token.Status.Token)
 	}
-}
-
-// takeToken takes the plan token of the tenant's machine.
-func (b *besieged) takeToken(namespace string) {
-	b.Helper()
-	var plans corev1.SecretList
-	b.must(b.st.Client.List(b.Context(), &plans, client.InNamespace(namespace)))
-	for i := range plans.Items {
-		if plan := &plans.Items[i]; plan.Type == rkev1.SecretTypeMachinePlan {
-			b.node = &attack.Node{Server: b.target, Namespace: namespace, Secret: plan.Name, Token: b.st.TokenOf(*plan)}
-			return
-		}
-	}
-	b.Fatal("the tenant's machine has no plan Secret")
 }
 
 // attack floods the plan Secret, and occupies the proxy with 200 requests of each user. It returns when the attacks are

@@ -69,7 +69,7 @@ func TestConnectAgent_AFloodOfInventedHosts(t *testing.T) {
 	}
 }
 
-// A host that has a Machine is let through, however many hosts wait.
+// A host with a Machine may connect, regardless of the number of waiting hosts.
 func TestConnectAgent_AKnownHostDuringAFlood(t *testing.T) {
 	w := newWorld(t)
 	w.options.MaxWaitingHosts = 1

@@ -84,15 +84,8 @@ func (w *world) node() *attack.Node {
 	for machine := range w.st.World.Machines(w.evil) {
 		w.st.World.Silence(w.evil, machine)
 	}
-	var plans corev1.SecretList
-	w.must(w.st.Client.List(w.Context(), &plans, client.InNamespace(w.evil)))
-	for i := range plans.Items {
-		if plan := &plans.Items[i]; plan.Type == rkev1.SecretTypeMachinePlan {
-			return &attack.Node{Server: w.target, Namespace: w.evil, Secret: plan.Name, Token: w.st.TokenOf(*plan)}
-		}
-	}
-	w.Fatal("the hostile machine has no plan Secret")
-	return nil
+	secret, token := w.st.PlanToken(w.evil)
+	return &attack.Node{Server: w.target, Namespace: w.evil, Secret: secret, Token: token}
 }
 
 // registration makes a cluster of registered hosts. It returns the token for hosts, and the namespace of their

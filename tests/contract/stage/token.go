@@ -7,8 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
+
+// PlanToken returns the name of a plan Secret in a namespace, and a token of its account.
+func (st *Stage) PlanToken(namespace string) (secret, token string) {
+	st.t.Helper()
+	var plans corev1.SecretList
+	if err := st.Client.List(st.t.Context(), &plans, client.InNamespace(namespace)); err != nil {
+		st.t.Fatal(err)
+	}
+	for i := range plans.Items {
+		if plan := plans.Items[i]; plan.Type == rkev1.SecretTypeMachinePlan {
+			return plan.Name, st.TokenOf(plan)
+		}
+	}
+	st.t.Fatalf("namespace %s has no plan Secret", namespace)
+	return "", ""
+}
 
 // TokenOf creates a token of a plan Secret's account, as the endpoint for machines does for an agent, and waits until
 // it is signed.
