@@ -105,6 +105,8 @@ func decideState(d decision, data map[string][]byte, state nodeplan.Phase) decis
 type result struct {
 	// applied means that files and one-time instructions ran. succeeded means that all of them succeeded.
 	applied, succeeded bool
+	// ran means that the result has new output, of one-time or periodic instructions.
+	ran bool
 	// output is the output of the one-time instructions of this run.
 	output map[string][]byte
 	// periodic is the output of all periodic instructions of the plan.

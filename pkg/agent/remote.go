@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -45,6 +46,8 @@ type remoteSource struct {
 	applied string
 	// started is when this process started to watch.
 	started time.Time
+	// logged is what the log says about reports that are too large.
+	logged omission
 	// appliedAt is when this process last applied a plan.
 	appliedAt time.Time
 
@@ -172,6 +175,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	if !ok {
 		return defaultPeriod
 	}
+	res.ran = res.applied || len(res.periodic) > 0 && !reflect.DeepEqual(res.periodic, in.periodic)
 	if res.applied {
 		r.appliedAt = r.now()
 	}
@@ -265,11 +269,13 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 			return
 		}
 		if len(changes) == 0 {
+			r.settle(checksum, res)
 			return
 		}
 		err = r.update(ctx, changes)
 		switch {
 		case err == nil:
+			r.settle(checksum, res)
 			return
 		case tooLarge(err) && res.slim < slimPeriodic:
 			r.slim(&res, err)
@@ -301,13 +307,6 @@ func (r *remoteSource) record(d decision, res *result) (map[string][]byte, error
 		}
 		r.slim(res, err)
 	}
-}
-
-// slim makes the report of a result smaller.
-func (r *remoteSource) slim(res *result, why error) {
-	res.slim = res.slimmer(r.current.Data)
-	r.log.WithError(why).WithField("without", res.slim).Warn("The report of the plan is too large; sending a smaller " +
-		"one")
 }
 
 // superseded reports whether the Secret no longer needs the result of a plan. It is deleted, contains another plan, or

@@ -160,3 +160,29 @@ func (r result) reportedPeriodic() map[string]plan.PeriodicInstructionOutput {
 	}
 	return out
 }
+
+// omission is what the reports of one plan omit.
+type omission struct {
+	plan string
+	slim slimness
+}
+
+// slim makes the report of a result smaller. It logs only what it has not logged yet about the plan.
+func (r *remoteSource) slim(res *result, why error) {
+	res.slim = res.slimmer(r.current.Data)
+	checksum := nodeplan.Checksum(r.current.Data[nodeplan.KeyPlan])
+	if r.logged.plan == checksum && res.slim <= r.logged.slim {
+		return
+	}
+	r.logged = omission{checksum, res.slim}
+	r.log.WithError(why).WithField("without", res.slim).Warn("The report of the plan is too large; sending a smaller " +
+		"one")
+}
+
+// settle records what an accepted report omits. A report without new output does not count: it fits because the stored
+// output is already smaller.
+func (r *remoteSource) settle(checksum string, res result) {
+	if res.ran {
+		r.logged = omission{checksum, res.slim}
+	}
+}

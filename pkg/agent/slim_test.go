@@ -1,14 +1,19 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus/hooks/test"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -210,6 +215,68 @@ func TestRemote_FormerReportIsBroughtIntoTheBudget(t *testing.T) {
 	}
 	if why, ok := nodeplan.FailureOf(state.FailedOutput); !ok || why.Instruction != "a" {
 		t.Errorf("reason of the failure = %+v, %v", why, ok)
+	}
+}
+
+// The log says what the reports of a plan omit when that changes, and not at every pass.
+func TestRemote_LogsOmissionsOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "output")
+	var periodic []plan.PeriodicInstruction
+	for _, name := range []string{"list", "again"} {
+		periodic = append(periodic, plan.PeriodicInstruction{
+			CommonInstruction: shell(name, "cat "+file).CommonInstruction})
+	}
+	var plans []string
+	for _, name := range []string{"a", "b"} {
+		data, err := nodeplan.Encode(plan.NodePlan{Instructions: []plan.OneTimeInstruction{shell(name, "echo")},
+			PeriodicInstructions: periodic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, string(data))
+	}
+	r, client := newTestRemote(t, secretData(plans[0]))
+	log, logged := test.NewNullLogger()
+	now := time.Now()
+	r.log, r.now = log, func() time.Time { return now }
+	r.applier.now = r.now
+	const large, small = 500 << 10, 1 << 10
+	for _, step := range []struct {
+		name   string
+		size   int
+		plan   string
+		later  time.Duration
+		logged int
+	}{
+		{name: "a report fits", size: small},
+		{name: "a report is too large", size: large, later: time.Hour, logged: 1},
+		{name: "a pass runs nothing", size: large, later: time.Minute},
+		{name: "the next report is as large", size: large, later: time.Hour},
+		{name: "a report fits again", size: small, later: time.Hour},
+		{name: "a report is too large again", size: large, later: time.Hour, logged: 1},
+		{name: "the report of another plan is too large", size: large, plan: plans[1], logged: 1},
+	} {
+		if err := os.WriteFile(file, bytes.Repeat([]byte("x"), step.size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if step.plan != "" {
+			r.current.Data[nodeplan.KeyPlan] = []byte(step.plan)
+		}
+		now = now.Add(step.later)
+		logged.Reset()
+		r.pass(t.Context())
+		count := 0
+		for _, entry := range logged.AllEntries() {
+			if strings.Contains(entry.Message, "too large") {
+				count++
+			}
+		}
+		if count != step.logged {
+			t.Errorf("%s: %d lines are logged, want %d", step.name, count, step.logged)
+		}
+	}
+	if state, err := nodeplan.Parse("ns/p", stored(t, client)); err != nil || !state.InSync {
+		t.Errorf("in sync %v, %v", state.InSync, err)
 	}
 }
 
