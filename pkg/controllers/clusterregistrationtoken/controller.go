@@ -68,6 +68,9 @@ func Register(ctx context.Context, d Deps) error {
 	); err != nil {
 		return fmt.Errorf("watch for registration tokens: %w", err)
 	}
+	if d.InstallScriptSHA256 != nil {
+		go h.followScript(ctx)
+	}
 	return nil
 }
 

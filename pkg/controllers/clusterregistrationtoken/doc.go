@@ -9,5 +9,6 @@
 //
 // # Wake-ups
 //
-// Object: ClusterRegistrationToken. Woken by: Secret (its token), management Cluster, Cluster.
+// Object: ClusterRegistrationToken. Woken by: Secret (its token), management Cluster, Cluster. A change of the install
+// script queues all tokens within a minute, because their commands contain its digest.
 package clusterregistrationtoken

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,8 +42,10 @@ type world struct {
 	api      *memkube.Server
 	user     *clients.Clients
 	settings registration.Settings
-	log      *bytes.Buffer
-	stop     func()
+	// script is the digest of the install script.
+	script func() string
+	log    *bytes.Buffer
+	stop   func()
 	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
@@ -116,6 +119,7 @@ func (w *world) start() {
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(),
 		Clusters: c.Provisioning.Cluster(),
 		Secrets:  c.Core.Secret(), InstanceID: instance, Settings: w.settings, Log: log,
+		InstallScriptSHA256: w.script,
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
@@ -377,6 +381,33 @@ func TestStory_WakeUps(t *testing.T) {
 		if w.secret("default-token") != nil {
 			t.Error("the Secret is not deleted with its registration")
 		}
+	})
+}
+
+// The commands pin the script that hosts get now. The script changes with a file of the server, which has no events.
+func TestStory_CommandsFollowTheInstallScript(t *testing.T) {
+	tell(t, func(w *world) {
+		w.stop()
+		var digest atomic.Value
+		digest.Store("1111")
+		w.script = func() string { return digest.Load().(string) }
+		w.start()
+		for _, name := range []string{"default-token", "more"} {
+			must(w.T, w.api.Add(registrationToken(name, mgmtv3.TokenPurposeNode)))
+		}
+		w.pass(time.Second)
+		w.quiet(time.Hour)
+		digest.Store("2222")
+		w.pass(time.Minute + time.Second)
+		for _, name := range []string{"default-token", "more"} {
+			if pinned := registration.PinnedScript(w.status(name).InsecureNodeCommand); pinned != "2222" {
+				t.Errorf("the command of %s pins %q", name, pinned)
+			}
+		}
+		if writes := w.api.Writes(agent); len(writes) != 2 {
+			t.Errorf("writes: %v", writes)
+		}
+		w.quiet(time.Hour)
 	})
 }
 
