@@ -27,6 +27,7 @@ var (
 // forward forwards a request and streams the answer.
 func (p *Proxy) forward(e *exchange) {
 	ctx := context.WithValue(e.r.Context(), exchangeKey{}, e)
+	body := e.r.Body
 	e.forwarded = true
 	if e.long {
 		p.options.Audit(e.record(StageStarted))
@@ -39,6 +40,11 @@ func (p *Proxy) forward(e *exchange) {
 			}
 		}()
 		e.w.until = ctx
+		if body != nil && body != http.NoBody && e.upgrade == "" {
+			upload := e.newUpload(end)
+			defer upload.stop()
+			body = upload
+		}
 		defer e.supervise()() // before guard, which also uses the writer
 		defer e.guard(ctx, end)()
 	} else {
@@ -54,15 +60,15 @@ func (p *Proxy) forward(e *exchange) {
 	out.Host, out.RequestURI, out.Trailer, out.TransferEncoding = e.at.Cluster, "", nil, nil
 	out.Header = outboundHeaders(e.r.Header, e.what.As, e.upgrade, e.id)
 	if out.Body != nil && out.Body != http.NoBody {
-		out.Body = &countingBody{ReadCloser: e.r.Body, recorder: e.w}
+		out.Body = &countingBody{ReadCloser: body, recorder: e.w}
 	}
 	p.forwarder.ServeHTTP(e.w, out)
 }
 
 // setDeadlines replaces the listener's deadlines, which are for requests that the server answers itself. The new
 // deadlines also end clients that neither read nor send, because they would otherwise hold a slot forever. Long-running
-// requests have no deadline: supervise ends their clients. Errors are ignored, because some connections support no
-// deadlines.
+// requests have no deadline: supervise and upload end their clients. Errors are ignored, because some connections
+// support no deadlines.
 func (e *exchange) setDeadlines() {
 	var until time.Time
 	if life := e.proxy.options.RequestTimeout; !e.long {

@@ -24,6 +24,7 @@ const (
 	DefaultVerb           = "get"
 	DefaultRequestTimeout = time.Minute
 	DefaultRecheck        = time.Minute
+	DefaultUploadStall    = time.Minute
 	DefaultMaxInFlight    = 400
 	// One namespace, and one cluster in it, get these slots from the fair queue while no other needs slots.
 	DefaultMaxInFlightPerNamespace = 200
@@ -96,6 +97,9 @@ type Options struct {
 	PassSystemGroups bool
 	// RequestTimeout limits requests that are not long-running. Zero means DefaultRequestTimeout.
 	RequestTimeout time.Duration
+	// UploadStall is how long a client may send nothing of the body of a long-running request, while the cluster waits
+	// for it. Zero means DefaultUploadStall.
+	UploadStall time.Duration
 	// Recheck is how long a long-running request may continue after its caller has lost the credential or the
 	// permission. Zero means DefaultRecheck. While the management cluster does not answer, the request continues for
 	// five times as long.
@@ -152,6 +156,7 @@ func (o Options) complete() (Options, error) {
 	o.Verb = cmp.Or(o.Verb, DefaultVerb)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	o.Recheck = cmp.Or(o.Recheck, DefaultRecheck)
+	o.UploadStall = cmp.Or(o.UploadStall, DefaultUploadStall)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
 	o.MaxInFlightPerNamespace = cmp.Or(o.MaxInFlightPerNamespace, DefaultMaxInFlightPerNamespace)
 	o.MaxInFlightPerCluster = cmp.Or(o.MaxInFlightPerCluster, DefaultMaxInFlightPerCluster)
