@@ -26,7 +26,8 @@ const recheck = 6 * time.Second
 // slack is for the management cluster's own caches: its API server remembers a token for ten seconds.
 const slack = 15 * time.Second
 
-// TestRevocation: open requests end soon after their user has lost the permission or the credential.
+// TestRevocation: open requests end soon after their user has lost the permission or the credential. So do the session
+// of an agent and the watch of a node.
 func TestRevocation(t *testing.T) {
 	server := newServer(t, "drover")
 	server.ServerURL = "https://" + server.Address
@@ -43,6 +44,7 @@ func TestRevocation(t *testing.T) {
 	w.runPod()
 
 	t.Run("open requests", func(t *testing.T) { w.of(t).revocations(namespace, id) }) // waits for parallel tests
+	t.Run("the registration token of an agent is replaced", func(t *testing.T) { w.of(t).revokeAgent(namespace, id) })
 	audited := w.server.Log()
 	for _, reason := range []string{`reason="revoked: user `, `reason="revoked: the credential is no longer valid"`} {
 		if !strings.Contains(audited, reason) {
@@ -90,6 +92,10 @@ func (w *world) revocations(namespace, id string) {
 		w.must(secrets.DeleteCollection(w.Context(), metav1.DeleteOptions{},
 			metav1.ListOptions{LabelSelector: clusterproxy.TokenClusterLabel + "=" + id}))
 		request.ends(recheck + slack)
+	})
+	w.Run("the plan token of a machine is deleted during a watch of its plan", func(t *testing.T) {
+		t.Parallel()
+		w.of(t).revokePlan(namespace)
 	})
 }
 
