@@ -107,6 +107,9 @@ func (byExchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		e.hosts = append(e.hosts, sent.Host, sent.URL.Host)
 	}
 	answer.Request = r // the transport may have replaced it
+	if body, ok := answer.Body.(holder); ok {
+		e.answer.Hold(body.Holds())
+	}
 	if r.Body != nil && answer.StatusCode != http.StatusSwitchingProtocols {
 		answer.Body = closedAtOnce{answer.Body}
 	}

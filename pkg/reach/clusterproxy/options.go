@@ -63,7 +63,8 @@ type Authorizer interface {
 type Options struct {
 	// Transport returns a RoundTripper to the API server of a cluster. It sets scheme, host and credential of a request
 	// itself. It answers a request with an Upgrade header with 101 and a writable body. It ends a request with its
-	// context. Without a connection it immediately returns NotConnected.
+	// context. Without a connection it immediately returns NotConnected. The body of an answer may have a method
+	// "Holds() int64": how many bytes the transport may hold while nothing reads the body.
 	Transport func(cluster string) (http.RoundTripper, error)
 	// NotConnected is the error, for errors.Is, by which Transport and the RoundTripper report a missing connection.
 	NotConnected error

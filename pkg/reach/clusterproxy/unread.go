@@ -11,6 +11,9 @@ var (
 	unreadUpgrade = unread.Kind{Holds: 96 << 10, Patient: true}
 )
 
+// holder is the body of an answer that may hold more than unreadAnswer while nothing of it is read.
+type holder interface{ Holds() int64 }
+
 // supervise ends the request when its client stops reading. Call done at the end of the request.
 func (e *exchange) supervise() (done func()) {
 	e.answer = e.proxy.options.Unread.Writer(e.w.ResponseWriter, e.tenant(), unreadAnswer)

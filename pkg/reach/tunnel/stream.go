@@ -95,6 +95,13 @@ func (c *stream) ending(err, cause error) error {
 	return fmt.Errorf("the agent ended the connection: %q", err.Error())
 }
 
+// isUnread reports whether data has arrived that nothing has read.
+func (c *stream) isUnread() bool {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	return c.backlog > 0
+}
+
 // Write writes to the agent. It blocks while the agent is paused.
 func (c *stream) Write(p []byte) (int, error) {
 	written := 0

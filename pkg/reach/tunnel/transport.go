@@ -2,8 +2,6 @@ package tunnel
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
@@ -65,7 +62,7 @@ func (t *clusterTransport) RoundTrip(request *http.Request) (*http.Response, err
 		}
 		if err == nil {
 			response.Request = request
-			response.Body = s.body(response.Body)
+			response.Body = s.body(response)
 			return response, nil
 		}
 		if err = s.explain(err); !again || !errors.Is(err, ErrSessionEnded) || request.Context().Err() != nil {
@@ -119,18 +116,27 @@ func refusal(request *http.Request, code int, reason, message string) *http.Resp
 }
 
 // body wraps the body of an answer. Its errors include the end of the session.
-func (s *session) body(body io.ReadCloser) io.ReadCloser {
-	if both, ok := body.(io.ReadWriteCloser); ok {
-		return &upgradedBody{answerBody{body, s, sync.OnceValue(body.Close)}, both}
+func (s *session) body(response *http.Response) io.ReadCloser {
+	body := response.Body
+	answer := answerBody{ReadCloser: body, session: s, end: sync.OnceValue(body.Close)}
+	if s.registration.Heartbeat == 0 && response.ProtoMajor < 2 {
+		answer.holds = ownConnection
 	}
-	return &answerBody{body, s, sync.OnceValue(body.Close)}
+	if both, ok := body.(io.ReadWriteCloser); ok {
+		return &upgradedBody{answer, both}
+	}
+	return &answer
 }
 
 type answerBody struct {
 	io.ReadCloser
 	session *session
 	end     func() error
+	holds   int64
 }
+
+// Holds is how many bytes of the answer this process may hold while nothing reads it, in addition to small windows.
+func (b *answerBody) Holds() int64 { return b.holds }
 
 // Close closes the answer once. Further calls do nothing (see wire.EndWithContext).
 func (b *answerBody) Close() error { return b.end() }
@@ -257,51 +263,4 @@ func (t *agentTransport) close() {
 	if t.conn != nil {
 		_ = t.conn.Close()
 	}
-}
-
-// stockTransport sends requests to the API server of a stock agent, with the address and credential that the agent
-// announced.
-type stockTransport struct {
-	params wire.Params
-	plain  *http.Transport
-	// upgrades speaks HTTP/1.1 for requests that switch protocols or have a long body.
-	upgrades *http.Transport
-}
-
-func newStockTransport(s *session) *stockTransport {
-	params := s.registration.Params
-	authorities := x509.NewCertPool()
-	authorities.AppendCertsFromPEM(params.CA)
-	transport := func(p *http.Protocols) *http.Transport {
-		return &http.Transport{
-			DialContext:        func(_ context.Context, network, address string) (net.Conn, error) { return s.dial(network, address) }, //nolint:contextcheck // it waits for nothing
-			TLSClientConfig:    &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			DisableCompression: true, Protocols: p, HTTP2: wire.HTTP2(), MaxResponseHeaderBytes: wire.HeadOfConnection,
-			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16,
-		}
-	}
-	both := protocols((*http.Protocols).SetHTTP1)
-	both.SetHTTP2(true)
-	upgrades := transport(protocols((*http.Protocols).SetHTTP1))
-	upgrades.DisableKeepAlives = true
-	return &stockTransport{params: params, plain: transport(both), upgrades: upgrades}
-}
-
-func (t *stockTransport) roundTrip(request *http.Request, upgrade bool) (*http.Response, error) {
-	out := rewrite(request, "https", t.params.Address)
-	out.Header.Set("Authorization", "Bearer "+t.params.Token)
-	// For a body over HTTP/2, net/http allocates a buffer whose size the cluster chooses, up to 512 KiB.
-	if upgrade || hasLongBody(request) {
-		return t.upgrades.RoundTrip(out)
-	}
-	return t.plain.RoundTrip(out)
-}
-
-func hasLongBody(r *http.Request) bool {
-	return r.Body != nil && r.Body != http.NoBody && (r.ContentLength <= 0 || r.ContentLength > longestWrite)
-}
-
-func (t *stockTransport) close() {
-	t.plain.CloseIdleConnections()
-	t.upgrades.CloseIdleConnections()
 }

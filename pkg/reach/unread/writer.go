@@ -44,6 +44,12 @@ func (w *Writer) From(body io.ReadCloser, writes Kind) io.ReadCloser {
 	return b
 }
 
+// Hold raises how many bytes the answer may hold. Call it before the first write.
+func (w *Writer) Hold(bytes int64) {
+	w.kind.Holds = max(w.kind.Holds, bytes)
+	w.stream.kind = w.kind
+}
+
 // Unwrap lets http.ResponseController set deadlines.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
