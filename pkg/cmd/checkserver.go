@@ -47,7 +47,7 @@ func (o *serverOptions) check() error {
 		}
 	}
 	if o.dataDir == "" {
-		problems = append(problems, errors.New("--data-dir: is required; node drivers are kept there"))
+		problems = append(problems, errors.New("--data-dir: is required; certificates are kept there"))
 	}
 	return errors.Join(append(problems, o.checkSettings(), o.checkModes(), o.checkAddresses(), o.checkReach(),
 		o.checkAdmission())...)

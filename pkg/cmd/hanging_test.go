@@ -52,7 +52,7 @@ func TestLead_HangingAPIServerEndsOnlyTheTerm(t *testing.T) {
 			config := api.Config(name)
 			config.Wrap(func(below http.RoundTripper) http.RoundTripper { return door{below, &shut} })
 			s, err := server.New(server.Options{
-				RESTConfig: config, InstanceID: "test", Version: "test", DataDir: t.TempDir(),
+				RESTConfig: config, InstanceID: "test", Version: "test",
 				StartTimeout: 10 * time.Second,
 				Settings:     server.Settings{ServerURL: "https://drover.example.com"},
 			})

@@ -102,6 +102,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 		return err
 	}
 	defer stopPlane()
+	removeDrivers(o.dataDir, log)
 	certificate, err := o.certificate(ctx, config, log)
 	if err != nil {
 		return err
@@ -262,12 +263,19 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
 		CRDs:     server.CRDMode(o.crds),
-		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
+		Settings: o.settings, Releases: &table, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
 		Log: log,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife,
 			AllowLoopback: o.embedded || o.allowLoopback},
 		Limits: o.limits,
 	}, nil
+}
+
+// removeDrivers deletes the node drivers that earlier versions kept in the data directory.
+func removeDrivers(dataDir string, log logrus.FieldLogger) {
+	if err := os.RemoveAll(filepath.Join(dataDir, "machine-drivers")); err != nil {
+		log.WithError(err).Warn("Cannot delete the node drivers of an earlier version")
+	}
 }
 
 // clusterIdentity is the UID of namespace kube-system, which programs use as a cluster's identity.

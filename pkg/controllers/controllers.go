@@ -49,8 +49,6 @@ type Deps struct {
 	InstanceID string
 	Settings   Settings
 	Releases   releases.Table
-	// DataDir is the folder where earlier versions kept node drivers. Empty if there is none.
-	DataDir string
 	// ServerImage is Drover's own image. Jobs that ask node drivers for their flags use it.
 	ServerImage string
 	// Downstream is the host program's own connection to clusters. Without it, Drover uses Door. Without Door, it uses

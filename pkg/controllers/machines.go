@@ -2,8 +2,6 @@ package controllers
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -16,8 +14,6 @@ import (
 )
 
 const (
-	// machineDrivers is the folder in the data directory in which earlier versions kept node drivers.
-	machineDrivers = "machine-drivers"
 	// serverCertificate is the file with the server's authority in the container that makes machines.
 	serverCertificate = "tls.crt"
 	// createDeadline and removeDeadline end a Job that makes no progress. The slowest clouds take half an hour.
@@ -30,12 +26,6 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 	drivers := d.Clients.Management.NodeDriver()
 	if err := nodedriver.Seed(drivers); err != nil {
 		return err
-	}
-	if d.DataDir != "" {
-		// Earlier versions ran the drivers in the server, and kept them.
-		if err := os.RemoveAll(filepath.Join(d.DataDir, machineDrivers)); err != nil {
-			d.Log.WithError(err).Warn("Cannot delete the node drivers of an earlier version")
-		}
 	}
 	return nodedriver.Register(ctx, nodedriver.Deps{
 		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(), Jobs: d.Clients.Batch.Job(),

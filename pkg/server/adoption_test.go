@@ -95,9 +95,8 @@ func TestRecorded_Adoption(t *testing.T) {
 			[]string{"demo-workers-x7k2p-hjv5c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				w := newRecorded(t, dataDir)
+				w := newRecorded(t)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
 				w.recording(name, nil, nil)
 				w.foreign()
@@ -148,12 +147,12 @@ func TestRecorded_Adoption(t *testing.T) {
 }
 
 // newRecorded returns a world for recorded clusters that has their node driver.
-func newRecorded(t *testing.T, dataDir string) *world {
+func newRecorded(t *testing.T) *world {
 	t.Helper()
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
 	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}}
 	w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{},
-		dataDir: dataDir, metrics: prometheus.NewRegistry()}
+		metrics: prometheus.NewRegistry()}
 	w.connect()
 	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
 	check(t, err)

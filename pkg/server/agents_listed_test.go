@@ -51,9 +51,8 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				w := newRecorded(t, dataDir)
+				w := newRecorded(t)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
 				w.recording(tc.recording, tc.without, tc.edit)
 				w.agents = true

@@ -2,7 +2,7 @@
 // it.
 //
 //	s, err := server.New(server.Options{
-//		RESTConfig: config, InstanceID: "…", DataDir: "…", Elected: elected, Settings: …,
+//		RESTConfig: config, InstanceID: "…", Elected: elected, Settings: …,
 //	})
 //	for _, path := range server.Paths() {
 //		mux.Handle(path, s.Handler())   // endpoints for machines, on the host's own mux, with the host's own TLS
@@ -42,7 +42,6 @@
 //   - InstanceID: the mark of the Clusters that this Drover manages (annotation drover.io/instance). Drover only
 //     observes Clusters with another mark, so several hosts can share a management cluster. The mark is stored: never
 //     change it.
-//   - DataDir: a directory in which earlier versions kept node drivers. It may be empty.
 //   - Settings: the settings that plans depend on. ServerURL is written into every machine and must not change.
 //     BootstrapTokenTTL is 30 minutes in the command line. Zero keeps each token until its machine is a node.
 //   - Elected, and Lead: when the controllers run, see below.

@@ -115,7 +115,7 @@ func TestStory_EventsTellOfARefusedCluster(t *testing.T) {
 func TestAnnouncer_LimitsEvents(t *testing.T) {
 	tell(t, func(w *world) {
 		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test",
-			DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
+			Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
 		check(t, err)
 		defer s.every.Stop()
 		a, stop, err := s.announce(s.every, lookup{s.every, "test"})
@@ -146,7 +146,7 @@ func TestAnnouncer_UsesTheHostsRecorder(t *testing.T) {
 	tell(t, func(w *world) {
 		recorder := record.NewFakeRecorder(10)
 		s, err := New(Options{
-			RESTConfig: w.api.Config("ignored"), InstanceID: "test", DataDir: w.dataDir,
+			RESTConfig: w.api.Config("ignored"), InstanceID: "test",
 			Settings:   Settings{ServerURL: "https://drover.example.com"},
 			Registerer: w.metrics, EventRecorder: recorder,
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +35,7 @@ func options() server.Options {
 	log := logrus.New()
 	log.SetLevel(logrus.ErrorLevel)
 	return server.Options{
-		RESTConfig: managementCluster(), InstanceID: "example", DataDir: os.TempDir(),
+		RESTConfig: managementCluster(), InstanceID: "example",
 		Settings: server.Settings{ServerURL: "https://host.example.com"}, Registerer: prometheus.NewRegistry(),
 		Log: log,
 	}
@@ -110,7 +109,7 @@ func ExampleServer_Lead() {
 
 // New reports all mistakes together.
 func ExampleNew_mistakes() {
-	_, err := server.New(server.Options{RESTConfig: &rest.Config{}, DataDir: "/var/lib/host", Settings: server.Settings{
+	_, err := server.New(server.Options{RESTConfig: &rest.Config{}, Settings: server.Settings{
 		ServerURL: "host.example.com", SystemDefaultRegistry: "https://registry.example.com",
 	}})
 	fmt.Println(err)

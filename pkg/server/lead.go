@@ -119,7 +119,6 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		InstanceID:  s.opts.InstanceID,
 		Settings:    s.opts.Settings,
 		Releases:    *s.opts.Releases,
-		DataDir:     s.opts.DataDir,
 		ServerImage: s.opts.agentImage(),
 		Downstream:  s.opts.Downstream,
 		Door:        s.reach.door,

@@ -188,9 +188,8 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				w := newRecorded(t, dataDir)
+				w := newRecorded(t)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
 				objects := w.recording(recorded.RancherThreeServersTwoWorkers, tc.without, tc.edit)
 				w.deleted(objects, tc.deleted)
@@ -316,9 +315,8 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				w := newRecorded(t, dataDir)
+				w := newRecorded(t)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
 				w.recording(recorded.RancherOneServer, nil, tc.edit)
 				w.start()
@@ -390,9 +388,8 @@ func TestRecorded_AdoptionThatReplacesFailedMachinesNeedsConsent(t *testing.T) {
 			" does not show that its host was created"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				w := newRecorded(t, dataDir)
+				w := newRecorded(t)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
 				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " +
 					failed: func(o map[string]any) { unset(o, "status", "initialization") }}

@@ -108,9 +108,6 @@ type Options struct {
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
 	Releases *releases.Table
-	// DataDir is a directory that Drover no longer needs. Controllers delete the node drivers that earlier
-	// versions kept there. It may be empty.
-	DataDir string
 	// Downstream is a host's own connection to the clusters, such as a tunnel. Nil uses the kubeconfig from each
 	// cluster's servers.
 	Downstream Downstream

@@ -34,7 +34,7 @@ func TestNew_AdmissionNeedsAReachableAddress(t *testing.T) {
 		"disabled":                     {Admission{}, ""},
 	} {
 		o := Options{
-			RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, InstanceID: "test", DataDir: t.TempDir(),
+			RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, InstanceID: "test",
 			Settings: Settings{ServerURL: "https://drover.example.com"}, Admission: tc.admission,
 		}
 		if _, err := o.complete(); (err == nil) != (tc.want == "") || err != nil &&

@@ -52,7 +52,7 @@ func newAPI(t *testing.T, more ...*apiextensionsv1.CustomResourceDefinition) *me
 func options(t *testing.T, api *memkube.Server) Options {
 	t.Helper()
 	return Options{
-		RESTConfig: api.Config("host"), InstanceID: "test", Version: "test", DataDir: t.TempDir(),
+		RESTConfig: api.Config("host"), InstanceID: "test", Version: "test",
 		Settings: Settings{ServerURL: "https://drover.example.com"}, StartTimeout: 10 * time.Second,
 	}
 }
@@ -322,7 +322,7 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	_, err = New(Options{
-		RESTConfig: &rest.Config{}, InstanceID: "x", DataDir: t.TempDir(), CAPI: CAPIEmbedded,
+		RESTConfig: &rest.Config{}, InstanceID: "x", CAPI: CAPIEmbedded,
 		Settings: Settings{ServerURL: "https://x"},
 		ControllerFactory: struct {
 			lassocontroller.SharedControllerFactory

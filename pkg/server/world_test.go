@@ -48,12 +48,11 @@ const (
 // real, and a story starts and stops it.
 type world struct {
 	*testing.T
-	api     *memkube.Server
-	user    *clients.Clients
-	live    dynamic.Interface
-	hosts   *fakeagent.World
-	dataDir string
-	lead    func() // stops the running Drover
+	api   *memkube.Server
+	user  *clients.Clients
+	live  dynamic.Interface
+	hosts *fakeagent.World
+	lead  func() // stops the running Drover
 	// instance is Drover's, "test" when it is empty.
 	instance string
 	// agents: clusters get agents and are reached through their tunnels. No fake plays the agents.
@@ -81,9 +80,8 @@ type downstream struct {
 // tell runs a story and cleans up after it.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
-	dataDir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir,
+		w := &world{T: t, api: newAPI(t), served: map[string]downstream{},
 			metrics: prometheus.NewRegistry()}
 		var err error
 		w.user, err = clients.New(w.api.Config("user"), clients.Options{Version: "user"})
@@ -240,9 +238,9 @@ func (w *world) start() {
 	w.Helper()
 	opts := Options{
 		RESTConfig: w.api.Config("ignored"), InstanceID: cmp.Or(w.instance, "test"), Version: "test",
-		DataDir: w.dataDir, StartTimeout: 10 * time.Second,
-		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w,
-		Registerer:     w.metrics,
+		StartTimeout: 10 * time.Second,
+		Settings:     Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry},
+		Downstream:   w, Registerer: w.metrics,
 		TracerProvider: w.tracer,
 	}
 	if w.agents {

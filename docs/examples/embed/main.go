@@ -24,7 +24,7 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "file that reaches the management cluster; empty inside a cluster")
 	url := flag.String("server-url", "", "https address under which machines reach this program")
 	listen := flag.String("listen", ":8443", "address to serve at")
-	dir := flag.String("data-dir", "data", "folder with tls.crt, tls.key and ca.crt, and for downloaded node drivers")
+	dir := flag.String("data-dir", "data", "folder with tls.crt, tls.key and ca.crt")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -35,7 +35,7 @@ func main() {
 
 	elected := make(chan struct{})
 	drover, err := server.New(server.Options{
-		RESTConfig: config, InstanceID: "example", DataDir: *dir, Elected: elected,
+		RESTConfig: config, InstanceID: "example", Elected: elected,
 		CAPI:     server.CAPIEmbedded, // leave it out where Cluster API runs already
 		Settings: server.Settings{ServerURL: *url, CACerts: string(authorities), BootstrapTokenTTL: 30 * time.Minute},
 	})

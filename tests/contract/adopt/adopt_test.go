@@ -204,7 +204,7 @@ func (w *world) startDrover() {
 	log.SetOutput(w.Output())
 	drover, err := server.New(server.Options{
 		RESTConfig: stage.AccountConfig(w.T, server.CAPIExternal), InstanceID: "adopter", Version: "contract",
-		CAPI: server.CAPIExternal, DataDir: w.TempDir(), Log: log,
+		CAPI: server.CAPIExternal, Log: log,
 		Reach: server.Reach{AllowLoopback: true},
 		Settings: server.Settings{ServerURL: "https://drover.example.com",
 			SystemAgentInstallerImage: "rancher/system-agent-installer-"},

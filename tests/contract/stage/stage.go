@@ -172,7 +172,7 @@ func (st *Stage) startDrover(s Settings) {
 	drover, err := server.New(server.Options{
 		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"),
 		Version: "contract", CAPI: s.CAPI,
-		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
+		Log: log, Registerer: registry,
 		Reach: server.Reach{AllowLoopback: true}, // of simulated machines
 		Settings: server.Settings{
 			ServerURL: endpoint.URL, CACerts: string(authority), MachineProvisionImage: "rancher/machine:test",

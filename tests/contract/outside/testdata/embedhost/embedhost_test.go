@@ -87,7 +87,7 @@ func until(t *testing.T, condition func() string) {
 // run runs Drover until the returned function is called, and waits until it is ready. Drover must end on request.
 func run(t *testing.T, opts server.Options) (stop func()) {
 	t.Helper()
-	opts.Version, opts.DataDir, opts.Settings.ServerURL = "embedded", t.TempDir(), "https://host.example.org"
+	opts.Version, opts.Settings.ServerURL = "embedded", "https://host.example.org"
 	opts.RESTConfig = config(t, "")
 	opts.Log = logger(t)
 	s, err := server.New(opts)
@@ -258,7 +258,7 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 	factory, err := lassocontroller.NewSharedControllerFactoryFromConfig(config(t, "the-host"), schemes.All)
 	must(t, err)
 	_, err = server.New(server.Options{
-		RESTConfig: config(t, ""), InstanceID: "refused", DataDir: t.TempDir(), ControllerFactory: factory,
+		RESTConfig: config(t, ""), InstanceID: "refused", ControllerFactory: factory,
 		Settings: server.Settings{ServerURL: "https://host.example.org"},
 	})
 	if err == nil ||
