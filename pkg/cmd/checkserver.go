@@ -19,6 +19,7 @@ import (
 // The values of settings that accept only certain words.
 var (
 	capiModes    = []string{string(server.CAPIEmbedded), string(server.CAPIExternal)}
+	coreWrites   = []string{string(server.CoreWritesPlain), string(server.CoreWritesThrifty)}
 	crdModes     = []string{string(server.CRDsInstall), string(server.CRDsHost)}
 	pullPolicies = []string{"Always", "IfNotPresent", "Never"}
 )
@@ -96,13 +97,16 @@ func (o *serverOptions) checkModes() error {
 		flag, word string
 		words      []string
 	}{
-		{"capi", o.capi, capiModes}, {"crds", o.crds, crdModes},
+		{"capi", o.capi, capiModes}, {"core-writes", o.coreWrites, coreWrites}, {"crds", o.crds, crdModes},
 		{"machine-provision-image-pull-policy", o.settings.MachineProvisionImagePullPolicy, pullPolicies},
 	} {
 		if mode.word != "" && !slices.Contains(mode.words, mode.word) {
 			problems = append(problems, fmt.Errorf("--%s: %q is unknown; use %s", mode.flag, mode.word,
 				anyOf(mode.words)))
 		}
+	}
+	if o.capi == string(server.CAPIExternal) && o.coreWrites == string(server.CoreWritesThrifty) {
+		problems = append(problems, errors.New("--core-writes: thrifty has no effect with --capi=external; leave it out"))
 	}
 	return errors.Join(problems...)
 }

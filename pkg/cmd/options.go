@@ -28,7 +28,7 @@ const environmentPrefix = "DROVER_"
 type serverOptions struct {
 	config, kubeconfig, dataDir, instanceID string
 	embedded, allowLoopback                 bool
-	capi, crds                              string
+	capi, coreWrites, crds                  string
 	bindAddress                             string
 	port                                    int
 	healthAddress, profilerAddress          string
@@ -63,6 +63,9 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 		"let kubeconfigs in Secrets name loopback addresses, for clusters on this host; always with --embedded")
 	f.StringVar(&o.capi, "capi", "embedded",
 		"`mode` of Cluster API's core: embedded runs it in this process, external uses the core in the cluster")
+	f.StringVar(&o.coreWrites, "core-writes", "",
+		"`way` in which the embedded core writes: plain is Cluster API's own, thrifty needs fewer requests and less "+
+			"time; empty means plain")
 	f.StringVar(&o.crds, "crds", "install",
 		"`mode` of the definitions of Drover's kinds: install adds missing ones, host uses only existing ones")
 	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0",

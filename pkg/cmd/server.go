@@ -69,7 +69,7 @@ Each setting comes from the first of these sources that has it:
 	}
 	o.addFlags(cmd.Flags())
 	for flag, values := range map[string][]string{
-		"admission": {"install", "host", "off"}, "capi": capiModes, "crds": crdModes,
+		"admission": {"install", "host", "off"}, "capi": capiModes, "core-writes": coreWrites, "crds": crdModes,
 		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
 		"machine-provision-image-pull-policy": pullPolicies,
 	} {
@@ -262,7 +262,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	}
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
-		CRDs:     server.CRDMode(o.crds),
+		CoreWrites: server.CoreWrites(o.coreWrites), CRDs: server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
 		Log: log,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife,

@@ -99,6 +99,7 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) (*capi.Core, <-chan struct{}, error) {
 	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{
 		Door: s.reach.ways, Subscribe: s.subscribeConnections, Log: s.opts.Log.WithField("component", "cluster-api"),
+		Thrifty: s.opts.CoreWrites == CoreWritesThrifty,
 	})
 	if err != nil {
 		return nil, nil, err

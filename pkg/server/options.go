@@ -35,6 +35,18 @@ const (
 	CAPIEmbedded CAPIMode = "embedded"
 )
 
+// CoreWrites selects how the embedded Cluster API core writes to the API server.
+type CoreWrites string
+
+const (
+	// CoreWritesPlain is Cluster API's own way: it reconciles an object at most once a second, and sends each write. It
+	// is the default.
+	CoreWritesPlain CoreWrites = "plain"
+	// CoreWritesThrifty drops applies that change nothing, and reconciles an object several times a second if its
+	// caches show all own writes. It turns Cluster API's gate ReconcilerRateLimiting off for the whole process.
+	CoreWritesThrifty CoreWrites = "thrifty"
+)
+
 // CRDMode selects the owner of the definitions of Drover's kinds.
 type CRDMode string
 
@@ -96,6 +108,8 @@ type Options struct {
 	Elected <-chan struct{}
 	// CAPI selects the Cluster API core; CAPIExternal when it is empty.
 	CAPI CAPIMode
+	// CoreWrites selects how the core of CAPIEmbedded writes; CoreWritesPlain when it is empty.
+	CoreWrites CoreWrites
 	// CRDs selects the owner of the definitions; CRDsInstall when it is empty.
 	CRDs CRDMode
 	// Admission configures how the API server reaches the webhooks of AdmissionHandler.
@@ -134,6 +148,9 @@ const defaultStartTimeout = 2 * time.Minute
 func (o Options) complete() (Options, error) {
 	if o.CAPI == "" {
 		o.CAPI = CAPIExternal
+	}
+	if o.CoreWrites == "" {
+		o.CoreWrites = CoreWritesPlain
 	}
 	if o.CRDs == "" {
 		o.CRDs = CRDsInstall
@@ -213,6 +230,14 @@ func (o Options) checkModes() []error {
 		problems = append(problems,
 			fmt.Errorf("CAPI: %q cannot share the caches of a host's controller factory; use %q", CAPIEmbedded,
 				CAPIExternal))
+	}
+	if o.CoreWrites != CoreWritesPlain && o.CoreWrites != CoreWritesThrifty {
+		problems = append(problems, fmt.Errorf("CoreWrites: %q is unknown; use %q or %q", o.CoreWrites, CoreWritesPlain,
+			CoreWritesThrifty))
+	}
+	if o.CoreWrites == CoreWritesThrifty && o.CAPI == CAPIExternal {
+		problems = append(problems, fmt.Errorf("CoreWrites: %q has no effect on a core in another process; leave it "+
+			"out, or set CAPI to %q", CoreWritesThrifty, CAPIEmbedded))
 	}
 	if o.CRDs != CRDsInstall && o.CRDs != CRDsHost {
 		problems = append(problems, fmt.Errorf("CRDs: %q is unknown; use %q or %q", o.CRDs, CRDsInstall, CRDsHost))

@@ -308,7 +308,7 @@ func TestServe_NamesMissingKinds(t *testing.T) {
 }
 
 func TestNew_ReportsAllErrors(t *testing.T) {
-	_, err := New(Options{CAPI: "none", CRDs: "some", Settings: Settings{ServerURL: "http://x/path"}})
+	_, err := New(Options{CAPI: "none", CoreWrites: "some", CRDs: "some", Settings: Settings{ServerURL: "http://x/path"}})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -317,7 +317,7 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		field, _, _ := strings.Cut(line, ":")
 		fields = append(fields, field)
 	}
-	want := []string{"RESTConfig", "InstanceID", "CAPI", "CRDs", "Settings.ServerURL"}
+	want := []string{"RESTConfig", "InstanceID", "CAPI", "CoreWrites", "CRDs", "Settings.ServerURL"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}

@@ -23,6 +23,7 @@ func TestDrover_Refuses(t *testing.T) {
 		"a word instead of a number":   {values: `{server: {port: https}}`, want: "/server/port"},
 		"a port that needs privileges": {values: `{server: {port: 443}}`, want: "/server/port"},
 		"an unknown mode":              {values: `{server: {capi: both}}`, want: "/server/capi"},
+		"an unknown way to write":      {values: `{server: {coreWrites: few}}`, want: "/server/coreWrites"},
 		"an address without TLS": {values: `{server: {url: "http://drover.example.com"}}`,
 			want: "/server/url"},
 		"an address with a path": {values: `{server: {url: "https://example.com/drover"}}`,

@@ -287,6 +287,7 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout), and pkg/reach
 - "--insecure-node-drivers"
 {{- end }}
 {{- range $flag, $value := dict
+  "core-writes" $v.server.coreWrites
   "instance-id" $v.server.instanceID
   "assets-dir" $v.server.assetsDir
   "agent-binary" $v.server.agentBinary

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-io/drover/pkg/kube/capi/clustercache"
+	"github.com/drover-io/drover/pkg/kube/capi/thrift"
 	"github.com/drover-io/drover/pkg/kube/logs"
 )
 
@@ -57,6 +58,9 @@ type Options struct {
 	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
 	// Workers is how many objects of one kind are reconciled at the same time; 20 when it is zero.
 	Workers int
+	// Thrifty drops writes that change nothing, and reconciles objects more often. Cluster API's gate
+	// ReconcilerRateLimiting is off in the whole process while such a core exists.
+	Thrifty bool
 	// Log receives the controllers' lines; the standard logger when it is nil.
 	Log logrus.FieldLogger
 }
@@ -65,6 +69,9 @@ type Options struct {
 type Core struct {
 	manager *announcing
 	scheme  *runtime.Scheme
+	// thrift is nil for a core that is not thrifty.
+	thrift *thrift.Thrift
+	leave  func()
 }
 
 // New sets up the controllers for the API server of cfg, which must serve Definitions already. Nothing runs before
@@ -85,6 +92,13 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	cfg.UserAgent = remote.DefaultClusterAPIUserAgent(name)
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.Wrap(func(transport http.RoundTripper) http.RoundTripper { return finishWrites{transport} })
+	caches := setup.ManagerCacheOptions(scheme, managerName, "", resync)
+	core := &Core{scheme: scheme}
+	if opts.Thrifty {
+		core.thrift = thrift.New(thrift.Options{Scheme: scheme, Log: opts.Log})
+		cfg.Wrap(core.thrift.Transport)
+		caches.NewInformer = core.thrift.Informers(caches.NewInformer)
+	}
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme,
 		Logger: logs.Logr(opts.Log, logrus.DebugLevel),
@@ -94,7 +108,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 			// Names are unique within a manager. A process may create several managers, one after another.
 			SkipNameValidation: new(true),
 		},
-		Cache:                  setup.ManagerCacheOptions(scheme, managerName, "", resync),
+		Cache:                  caches,
 		Client:                 setup.ManagerClientOptions(),
 		MapperProvider:         mapper,
 		LeaderElection:         false, // the caller of Start leads
@@ -104,13 +118,15 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make Cluster API manager: %w", err)
 	}
-	announcing, err := announce(manager)
-	if err != nil {
+	if core.leave, err = pace.enter(opts.Thrifty); err != nil {
 		return nil, err
 	}
-	core := &Core{manager: announcing, scheme: scheme}
+	if core.manager, err = announce(manager); err != nil {
+		core.leave()
+		return nil, err
+	}
 	if err := core.setup(ctx, opts); err != nil {
-		announcing.broadcaster.Shutdown()
+		core.end()
 		return nil, fmt.Errorf("set up Cluster API: %w", err)
 	}
 	return core, nil
@@ -142,11 +158,16 @@ func newScheme() (*runtime.Scheme, error) {
 
 // Start runs the controllers until ctx ends. Call it once: it also cleans up what New has created.
 func (c *Core) Start(ctx context.Context) error {
-	defer c.manager.broadcaster.Shutdown()
+	defer c.end()
 	if err := c.manager.Start(ctx); err != nil {
 		return fmt.Errorf("run Cluster API: %w", err)
 	}
 	return nil
+}
+
+func (c *Core) end() {
+	c.manager.broadcaster.Shutdown()
+	c.leave()
 }
 
 // WaitForSync returns when the caches are filled, or with an error when ctx ends before.

@@ -19,5 +19,6 @@
 //   - A MachineDeployment's template has neither version nor configuration. These controllers therefore have no reason
 //     to replace a node, and behave like a stock core that runs in place of this one (--capi=external).
 //
-// Feature gates are process-wide in Cluster API. This package leaves them at their defaults.
+// Feature gates are process-wide in Cluster API. This package leaves them at their defaults. Only a thrifty core turns
+// one off while it exists, and replaces what the gate does (package thrift).
 package capi

@@ -52,6 +52,9 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 		return err
 	}
 	client, live := c.manager.GetClient(), c.manager.GetAPIReader()
+	if c.thrift != nil {
+		client, workers.NewQueue = c.thrift.Client(client), c.thrift.Queues(nil)
+	}
 	for _, reconciler := range []interface {
 		SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error
 	}{

@@ -65,6 +65,8 @@ type Stage struct {
 type Settings struct {
 	// CAPI selects the Cluster API core. The default is the one in Drover.
 	CAPI server.CAPIMode
+	// CoreWrites selects how that core writes. The default is Drover's.
+	CoreWrites server.CoreWrites
 	// Machines, if not nil, changes the behavior of machines.
 	Machines func(*fakeagent.Options)
 	// Admission makes the API server call Drover's admission webhooks.
@@ -171,7 +173,7 @@ func (st *Stage) startDrover(s Settings) {
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
 		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"),
-		Version: "contract", CAPI: s.CAPI,
+		Version: "contract", CAPI: s.CAPI, CoreWrites: s.CoreWrites,
 		Log: log, Registerer: registry,
 		Reach: server.Reach{AllowLoopback: true}, // of simulated machines
 		Settings: server.Settings{

@@ -1,0 +1,36 @@
+// Package thrift makes Cluster API's core need fewer requests and less time. Its parts stand between the reconcilers
+// and the API server; the reconcilers are Cluster API's own and unchanged.
+//
+//	t := thrift.New(thrift.Options{Scheme: scheme, Log: log})
+//	config.Wrap(t.Transport)                                  // learns the versions of own writes
+//	cacheOptions.NewInformer = t.Informers(cacheOptions.NewInformer)
+//	client := t.Client(manager.GetClient())                   // drops applies that change nothing
+//	options.NewQueue = t.Queues(nil)                          // the pace of each object
+//
+// # Elision
+//
+// Cluster API applies its objects after each change, also of their status. Client drops an apply if the object in the
+// cache shows that the API server would change nothing: the wish, the UID, and the manager's entry in managedFields are
+// as after the last apply, and the cache is not older than that apply. A field with another value would have another
+// owner, because each way to change it takes it out of the entry.
+//
+// # Pace
+//
+// Cluster API's gate ReconcilerRateLimiting lets each object wait a second between reconciles. It is process-wide, and
+// there is no shorter interval. Without the gate, the queue here does what the gate does otherwise:
+//
+//   - Interval: an object starts no sooner than an interval after its last start (intervals).
+//   - Caches: an object starts when the caches show everything that this process had written when its last reconcile
+//     ended. There is no time-out, as in Cluster API. A reconciler that reads old caches makes objects twice, or deletes
+//     what it does not find. Cluster API waits for the writes that a reconciler reports; here, all writes count.
+//   - Uncertain writes: if the API server's answer to a write was lost or says nothing about its version, the object
+//     waits a second, as with the gate.
+//   - Errors: a reconcile with an error is repeated after a second and some milliseconds, and then ever later. An event
+//     repeats it earlier, as with the gate.
+//   - Drain: a Machine that waits for pods or volumes while it is deleted rests as long as it has requested
+//     (DeferNextReconcile), also if events arrive. Each reconcile costs requests to its cluster.
+//
+// Two effects of the gate are gone, and are not missed: a Machine without provider ID no longer waits five seconds after
+// each look at its infrastructure machine, and the metrics capi_reconcile_* count nothing. Metrics of controller-runtime
+// and of the queue remain.
+package thrift

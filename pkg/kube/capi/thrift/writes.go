@@ -1,0 +1,150 @@
+package thrift
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// versions are resourceVersions by kind.
+type versions map[schema.GroupKind]string
+
+// writes are the newest versions that the API server has given to own writes, by kind.
+type writes struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	newest versions
+	// uncertain is when the last write without a known version ended.
+	uncertain time.Time
+}
+
+func (w *writes) saw(kind schema.GroupKind, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.newest == nil {
+		w.newest = versions{}
+	}
+	if known, ok := w.newest[kind]; ok {
+		if order, err := resourceversion.CompareResourceVersion(known, version); err == nil && order >= 0 {
+			return
+		}
+	}
+	w.newest[kind] = version
+}
+
+func (w *writes) lost() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uncertain = w.now()
+}
+
+func (w *writes) lastUncertain() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.uncertain
+}
+
+// unseen returns the own writes that the caches do not show yet, or nil.
+func (t *Thrift) unseen() versions {
+	t.writes.mu.Lock()
+	defer t.writes.mu.Unlock()
+	return t.stillUnseen(t.writes.newest)
+}
+
+// stillUnseen returns the part of some versions that the caches do not show yet, or nil.
+func (t *Thrift) stillUnseen(of versions) versions {
+	var unseen versions
+	for kind, version := range of {
+		if t.caches.show(kind, version) {
+			continue
+		}
+		if unseen == nil {
+			unseen = versions{}
+		}
+		unseen[kind] = version
+	}
+	return unseen
+}
+
+// Transport returns next, and learns the versions of the objects in the API server's answers to writes. All clients of
+// the manager share it. Some reconcilers delete with a client of their own, which no other door would see.
+func (t *Thrift) Transport(next http.RoundTripper) http.RoundTripper {
+	return &learning{next, &t.writes}
+}
+
+type learning struct {
+	http.RoundTripper
+	writes *writes
+}
+
+// WrappedRoundTripper gives client-go access to the wrapped transport.
+func (l *learning) WrappedRoundTripper() http.RoundTripper { return l.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l *learning) RoundTrip(request *http.Request) (*http.Response, error) {
+	switch request.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return l.RoundTripper.RoundTrip(request)
+	}
+	if request.URL.Query().Has("dryRun") {
+		return l.RoundTripper.RoundTrip(request)
+	}
+	response, err := l.RoundTripper.RoundTrip(request)
+	if err != nil {
+		l.writes.lost() // the API server may have done it
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if closed := response.Body.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		l.writes.lost()
+		return nil, fmt.Errorf("read the answer to a write: %w", err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	l.learn(request, response, body)
+	return response, nil
+}
+
+// learn remembers what an answer says about the result of a write.
+func (l *learning) learn(request *http.Request, response *http.Response, body []byte) {
+	switch code := response.StatusCode; {
+	case code >= http.StatusInternalServerError:
+		l.writes.lost() // a time-out, for example, of a write that etcd has done
+		return
+	case code >= http.StatusMultipleChoices:
+		return // refused
+	}
+	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return // only Kubernetes' own kinds have other forms, and reconcilers write none that they cache
+	}
+	var answer struct {
+		metav1.TypeMeta
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		l.writes.lost()
+		return
+	}
+	switch version := answer.Metadata.ResourceVersion; {
+	case version != "":
+		l.writes.saw(answer.GroupVersionKind().GroupKind(), version)
+	case request.Method == http.MethodDelete:
+		l.writes.lost() // the object is gone, and the answer does not say since which version
+	}
+}
