@@ -106,7 +106,8 @@ func (o *serverOptions) checkModes() error {
 		}
 	}
 	if o.capi == string(server.CAPIExternal) && o.coreWrites == string(server.CoreWritesThrifty) {
-		problems = append(problems, errors.New("--core-writes: thrifty has no effect with --capi=external; leave it out"))
+		problems = append(problems,
+			errors.New("--core-writes: thrifty has no effect with --capi=external; leave it out"))
 	}
 	return errors.Join(problems...)
 }

@@ -67,6 +67,8 @@ type Settings struct {
 	CAPI server.CAPIMode
 	// CoreWrites selects how that core writes. The default is Drover's.
 	CoreWrites server.CoreWrites
+	// Transport, if not nil, wraps the transport of Drover's clients.
+	Transport func(http.RoundTripper) http.RoundTripper
 	// Machines, if not nil, changes the behavior of machines.
 	Machines func(*fakeagent.Options)
 	// Admission makes the API server call Drover's admission webhooks.
@@ -171,8 +173,12 @@ func (st *Stage) startDrover(s Settings) {
 	// This runs after Drover has ended, because cleanups run in reverse order.
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) })
 	admission, reviews := st.admission(s)
+	config := st.account(s)
+	if s.Transport != nil {
+		config.Wrap(s.Transport)
+	}
 	drover, err := server.New(server.Options{
-		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"),
+		Admission: admission, RESTConfig: config, InstanceID: cmp.Or(s.InstanceID, "contract"),
 		Version: "contract", CAPI: s.CAPI, CoreWrites: s.CoreWrites,
 		Log: log, Registerer: registry,
 		Reach: server.Reach{AllowLoopback: true}, // of simulated machines
