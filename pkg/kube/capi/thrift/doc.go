@@ -19,10 +19,11 @@
 // Cluster API's gate ReconcilerRateLimiting lets each object wait a second between reconciles. It is process-wide, and
 // there is no shorter interval. Without the gate, the queue here does what the gate does otherwise:
 //
-//   - Interval: an object starts no sooner than an interval after its last start (intervals).
+//   - Interval: an object starts no sooner than an interval after its last start.
 //   - Caches: an object starts when the caches show everything that this process had written when its last reconcile
-//     ended. There is no time-out, as in Cluster API. A reconciler that reads old caches makes objects twice, or deletes
-//     what it does not find. Cluster API waits for the writes that a reconciler reports; here, all writes count.
+//     ended. As in Cluster API, there is no time-out. A reconciler that reads old caches makes objects twice, or
+//     deletes the halves of a Machine that it does not see. Cluster API waits for the writes that a reconciler reports;
+//     here, all writes count.
 //   - Uncertain writes: if the API server's answer to a write was lost or says nothing about its version, the object
 //     waits a second, as with the gate.
 //   - Errors: a reconcile with an error is repeated after a second and some milliseconds, and then ever later. An event
@@ -30,7 +31,10 @@
 //   - Drain: a Machine that waits for pods or volumes while it is deleted rests as long as it has requested
 //     (DeferNextReconcile), also if events arrive. Each reconcile costs requests to its cluster.
 //
-// Two effects of the gate are gone, and are not missed: a Machine without provider ID no longer waits five seconds after
-// each look at its infrastructure machine, and the metrics capi_reconcile_* count nothing. Metrics of controller-runtime
-// and of the queue remain.
+// Three effects of the gate are gone:
+//
+//   - A Machine without provider ID does not wait five seconds after each look at its infrastructure machine. The look
+//     costs no request, and an interval limits it.
+//   - The metrics capi_reconcile_* count nothing. Those of controller-runtime and of the queue remain.
+//   - If a reconciler returns an error and a time, controller-runtime ignores the time and logs a line.
 package thrift
