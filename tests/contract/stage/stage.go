@@ -65,7 +65,7 @@ type Stage struct {
 type Settings struct {
 	// CAPI selects the Cluster API core. The default is the one in Drover.
 	CAPI server.CAPIMode
-	// CoreWrites selects how that core writes. The default is Drover's.
+	// CoreWrites selects how that core writes. The default is DROVER_TEST_CORE_WRITES, or else Drover's.
 	CoreWrites server.CoreWrites
 	// Transport, if not nil, wraps the transport of Drover's clients.
 	Transport func(http.RoundTripper) http.RoundTripper
@@ -90,6 +90,9 @@ func Start(t *testing.T, s Settings) *Stage {
 	t.Helper()
 	if s.CAPI == "" {
 		s.CAPI = server.CAPIEmbedded
+	}
+	if s.CAPI == server.CAPIEmbedded && s.CoreWrites == "" {
+		s.CoreWrites = server.CoreWrites(os.Getenv("DROVER_TEST_CORE_WRITES"))
 	}
 	st := &Stage{t: t, plane: s.Plane}
 	st.Client = newClient(t, st.Config("contract-tests"))
