@@ -2,14 +2,6 @@
 package audit
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +24,8 @@ type Write struct {
 	Subresource string
 	Namespace   string
 	Name        string
+	// DryRun reports whether the server was asked to store nothing.
+	DryRun bool
 	// Code is the HTTP status of the answer. Rejected writes are included, because they cost a round trip too.
 	Code int
 	// Time is the time at which the server received the request.
@@ -46,7 +40,9 @@ type auditEvent struct {
 	Stage     string `json:"stage"`
 	Verb      string `json:"verb"`
 	UserAgent string `json:"userAgent"`
-	User      struct {
+	// RequestURI is the path and the query.
+	RequestURI string `json:"requestURI"`
+	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	ObjectRef struct {
@@ -68,7 +64,8 @@ func (e auditEvent) request() Write {
 		UserAgent: e.UserAgent, User: e.User.Username, Verb: e.Verb,
 		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
-		Code: e.ResponseStatus.Code, Time: e.RequestReceivedTimestamp,
+		DryRun: strings.Contains(e.RequestURI, "dryRun="), Code: e.ResponseStatus.Code,
+		Time: e.RequestReceivedTimestamp,
 	}
 }
 
@@ -77,7 +74,7 @@ func (e auditEvent) request() Write {
 func ReadWrites(path string) ([]Write, error) {
 	var out []Write
 	err := readAudit(path, func(event auditEvent) {
-		if slices.Contains(writes, event.Verb) && !tokenOrAccess(event.ObjectRef.APIGroup) {
+		if event.isWrite() {
 			out = append(out, event.request())
 		}
 	})
@@ -102,31 +99,9 @@ func tokenOrAccess(group string) bool {
 }
 
 func readAudit(path string, each func(auditEvent)) error {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read audit log: %w", err)
-	}
-	defer file.Close()
-	reader := bufio.NewReader(file)
-	for number := 1; ; number++ {
-		line, err := reader.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read audit log: %w", err)
-		}
-		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
-			return fmt.Errorf("read audit log: line %d: %w", number, err)
-		}
-		if event.Stage == "ResponseComplete" {
-			each(event)
-		}
-	}
+	follower := Follow(path)
+	defer follower.Close()
+	return follower.read(each)
 }
 
 // CountByAgent counts writes by the first word of the user agent, the client's name, without its version: "drover/v1
