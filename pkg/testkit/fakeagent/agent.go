@@ -47,11 +47,8 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 		return 0, err
 	}
 	agent := &agent{world: w, ctx: ctx, machine: m, cluster: c, roles: rolesOf(secret), installed: mem.applied > 0}
-	if decoded, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err == nil {
-		agent.config = configOf(decoded)
-		if agent.said, err = agentOf(decoded); err != nil {
-			return 0, err
-		}
+	if agent.known, err = w.read(m, secret.Data[nodeplan.KeyPlan]); err != nil {
+		return 0, err
 	}
 	data, mem, again := pass(secret.Data, mem, agent.host(), timing{probe: w.opts.Probe, retry: w.opts.Retry}, now)
 	if agent.err != nil {
@@ -66,10 +63,43 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 	m.memory = mem
 	unregistered := mem.applied > 0 && m.node == ""
 	w.mutex.Unlock()
-	if unregistered && again == 0 {
-		again = w.opts.Probe
+	switch {
+	case again > 0:
+		return again, nil
+	case unregistered:
+		return w.opts.Probe, nil
 	}
-	return again, nil
+	return w.opts.Idle, nil
+}
+
+// known is what a plan says about the node. A machine keeps it, because reading the plan is most of the cost of a pass.
+type known struct {
+	checksum string
+	config   nodeConfig
+	// said is the cluster agent that the plan installs.
+	said installed
+}
+
+// read returns what a plan says. It ignores a plan that it cannot decode.
+func (w *World) read(m *machine, raw []byte) (known, error) {
+	checksum := nodeplan.Checksum(raw)
+	w.mutex.Lock()
+	last := m.known
+	w.mutex.Unlock()
+	if last.checksum == checksum {
+		return last, nil
+	}
+	now := known{checksum: checksum}
+	if decoded, err := nodeplan.Decode(raw); err == nil {
+		now.config = configOf(decoded)
+		if now.said, err = agentOf(decoded); err != nil {
+			return known{}, err
+		}
+	}
+	w.mutex.Lock()
+	m.known = now
+	w.mutex.Unlock()
+	return now, nil
 }
 
 func (w *World) report(ctx context.Context, machine types.NamespacedName, secret *corev1.Secret,
@@ -119,9 +149,7 @@ type agent struct {
 	machine *machine
 	cluster *cluster
 	roles   roles
-	config  nodeConfig
-	// said is the cluster agent that the plan installs.
-	said installed
+	known   known
 	// installed reports whether the plan was applied before or in this pass.
 	installed bool
 	err       error
@@ -147,11 +175,11 @@ func (a *agent) settle() {
 	if !a.installed || a.err != nil {
 		return
 	}
-	if a.roles.controlPlane && !a.config.withoutAPI() {
+	if a.roles.controlPlane && !a.known.config.withoutAPI() {
 		if a.err = a.world.serve(a.machine, a.cluster); a.err != nil {
 			return
 		}
-		if a.err = a.world.startAgent(a.ctx, a.cluster, a.said); a.err != nil {
+		if a.err = a.world.startAgent(a.ctx, a.cluster, a.known.said); a.err != nil {
 			return
 		}
 	}
@@ -161,7 +189,7 @@ func (a *agent) settle() {
 	if registered || !a.world.isServing(a.cluster) {
 		return
 	}
-	node := nodeOf(a.machine, a.roles, a.config, time.Now())
+	node := nodeOf(a.machine, a.roles, a.known.config, time.Now())
 	if a.err = a.cluster.register(a.ctx, node); a.err != nil {
 		return
 	}

@@ -22,8 +22,9 @@ type machine struct {
 	// silent machines exist but do nothing, as after a power failure.
 	silent bool
 
-	// memory is the state of the agent on the host.
+	// memory is the state of the agent on the host. known is what its last plan said.
 	memory memory
+	known  known
 	// node is the name under which the host registered, or "" before registration.
 	node string
 	// stopAPI stops the cluster's API on this host. It is nil while the host serves no API.

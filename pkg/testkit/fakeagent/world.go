@@ -48,6 +48,9 @@ type Options struct {
 	// of a plan. Probe is the time after that until probes pass. Retry is the time between two attempts of a failed
 	// plan. Zero means at once, except for Probe (50 milliseconds) and Retry (100 milliseconds).
 	Boot, Install, Probe, Retry time.Duration
+	// Idle is the time between two passes of an agent with nothing to do. They run periodic instructions that are due.
+	// Zero means that such an agent waits for an event.
+	Idle time.Duration
 	// Authorities are certificate authorities in PEM that downloads of node drivers trust in addition to those in the
 	// Job. The World runs Jobs that ask a node driver for its flags in this process.
 	Authorities string

@@ -226,6 +226,22 @@ func TestWorld_ServerStartsItsCluster(t *testing.T) {
 	}
 }
 
+func TestWorld_IdleAgentRunsPeriodicInstructions(t *testing.T) {
+	th := play(t, func(o *Options) { o.Idle = 20 * time.Millisecond })
+	p := serverPlan()
+	p.PeriodicInstructions[0].PeriodSeconds = 1
+	th.job("create-a", "infra-a", "capi-a", false)
+	th.plan("capi-a", []string{rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel}, p)
+	first := ""
+	th.state("capi-a", "a second run of a periodic instruction", func(s nodeplan.State) bool {
+		last := s.PeriodicOutput["capture-kubeconfig"].LastSuccessfulRunTime
+		if first == "" {
+			first = last
+		}
+		return first != "" && last != first
+	})
+}
+
 func TestWorld_WorkerWaitsForTheAPI(t *testing.T) {
 	th := play(t, nil)
 	worker := serverPlan()
