@@ -75,8 +75,12 @@ test-e2e: ## run tests on real systemd machines (RUN=regex, FULL=1 for all)
 	scripts/test-e2e
 
 .PHONY: bench
-bench: ## measure and print JSON: time and API writes per machine, CPU, memory, reaching clusters, topology, render
+bench: ## measure and print JSON: time, writes and CPU of fleets, reaching clusters, decisions (FLEETS="5x4")
 	@scripts/bench
+
+.PHONY: bench-scale
+bench-scale: ## grow a fleet to 1,000 clusters x 3 machines, and print its curve as JSON; hours (CLUSTERS=n, MACHINES=n)
+	@scripts/bench-scale
 
 .PHONY: soak
 soak: ## create and delete clusters for half an hour; fail when the server's use of a resource grows (SOAK=6m)

@@ -26,13 +26,16 @@ func describe(write audit.Write) string {
 const (
 	droverItself = "drover"
 	clusterAPI   = "cluster-api"
+	// coreAgent is part of the user agent of Cluster API only.
+	coreAgent = "cluster.x-k8s.io"
 )
 
+// part tells the parts by the end of the user agent. Its beginning is the name of the program, which both may share.
 func part(write audit.Write) string {
-	if strings.HasPrefix(write.UserAgent, DroverAgent) {
-		return droverItself
+	if strings.Contains(write.UserAgent, coreAgent) {
+		return clusterAPI
 	}
-	return clusterAPI
+	return droverItself
 }
 
 // LogWrites logs the number of writes of Drover and its Cluster API since a moment, per machine and by kind. It returns
