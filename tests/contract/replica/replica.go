@@ -126,11 +126,12 @@ func (r *Replica) AwaitReady() {
 		if !r.Runs() {
 			return r.Name + " has ended"
 		}
-		return r.unready()
+		return r.Unready()
 	})
 }
 
-func (r *Replica) unready() string {
+// Unready returns why the replica does not serve machines, or "".
+func (r *Replica) Unready() string {
 	response, err := http.Get("http://" + r.Health + "/readyz") //nolint:noctx // answered at once
 	if err != nil {
 		return err.Error()
