@@ -87,6 +87,7 @@ func (f *fleet) watchSettled() {
 	waited := time.Since(begin) - calm
 	f.say("settled")
 	f.log.restart()
+	f.profile("cpu-settled", "profile?seconds=30", time.Second)
 	cpu, _ := f.usage()
 	begin = time.Now()
 	f.pause(min(firstPart, f.settled))
@@ -139,6 +140,7 @@ func (f *fleet) kill() {
 	since := func() float64 { return round(time.Since(begin).Seconds()) }
 	f.server.Start()
 	f.edit(edited)
+	f.profile("cpu-restarted", "profile?seconds=20", 15*time.Second)
 	out := &Killed{}
 	plane.Until(f, 10*time.Minute, func() string {
 		f.pause(betweenLooks)

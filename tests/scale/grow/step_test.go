@@ -87,7 +87,7 @@ func (f *fleet) takeStep() {
 		LiveMiB: mebibytes(int64(values["go_gc_heap_live_bytes"])),
 		Agents:  int(f.nodes.open.Load()), DatabaseMiB: f.database(),
 	})
-	f.profile(fmt.Sprintf("heap-%04d", to), "heap", 0)
+	f.profile(fmt.Sprintf("heap-%04d", to), "heap?gc=1", 0)
 }
 
 // create applies clusters up to a number, and waits while too many are unready.
