@@ -85,6 +85,7 @@ func (f *fleet) watchSettled() {
 	begin := time.Now()
 	f.log.awaitIdle(calm, 15*time.Minute)
 	waited := time.Since(begin) - calm
+	f.st.AwaitMachines(f.namespace, f.made*f.machines)
 	f.say("settled")
 	f.log.restart()
 	f.profile("cpu-settled", "profile?seconds=30", time.Second)
@@ -233,32 +234,21 @@ type plan struct {
 	hash    [sha256.Size]byte
 }
 
-// plans returns the plans of all machines by their Secrets.
+// plans returns the plans of all machines by their Secrets. It reads them in parts.
 func (f *fleet) plans() map[string]plan {
 	f.Helper()
 	out := map[string]plan{}
-	f.eachPlan("", func(secret *corev1.Secret) {
-		out[secret.Name] = plan{secret.Labels[rkev1.ClusterNameLabel], sha256.Sum256(secret.Data[nodeplan.KeyPlan])}
-	})
-	return out
-}
-
-// eachPlan reads the plan Secrets of a cluster, or of all, in parts.
-func (f *fleet) eachPlan(cluster string, each func(*corev1.Secret)) {
-	f.Helper()
-	options := []client.ListOption{client.InNamespace(f.namespace), client.Limit(200),
-		client.MatchingFields{"type": rkev1.SecretTypeMachinePlan}}
-	if cluster != "" {
-		options = append(options, client.MatchingLabels{rkev1.ClusterNameLabel: cluster})
-	}
 	for next := ""; ; {
 		list := &corev1.SecretList{}
-		f.must(f.st.Client.List(f.Context(), list, append(options, client.Continue(next))...))
+		f.must(f.st.Client.List(f.Context(), list, client.InNamespace(f.namespace), client.Limit(200),
+			client.MatchingFields{"type": rkev1.SecretTypeMachinePlan}, client.Continue(next)))
 		for i := range list.Items {
-			each(&list.Items[i])
+			secret := &list.Items[i]
+			out[secret.Name] = plan{secret.Labels[rkev1.ClusterNameLabel],
+				sha256.Sum256(secret.Data[nodeplan.KeyPlan])}
 		}
 		if next = list.Continue; next == "" {
-			return
+			return out
 		}
 	}
 }
@@ -266,13 +256,17 @@ func (f *fleet) eachPlan(cluster string, each func(*corev1.Secret)) {
 // carriedOut reports whether a machine of an edited cluster has applied a new plan.
 func (f *fleet) carriedOut(cluster string, before map[string]plan) bool {
 	f.Helper()
-	done := false
-	f.eachPlan(cluster, func(secret *corev1.Secret) {
-		raw := secret.Data[nodeplan.KeyPlan]
-		if sha256.Sum256(raw) != before[secret.Name].hash &&
-			string(secret.Data[nodeplan.KeyAppliedChecksum]) == nodeplan.Checksum(raw) {
-			done = true
+	for name, old := range before {
+		if old.cluster != cluster {
+			continue
 		}
-	})
-	return done
+		secret := &corev1.Secret{}
+		f.must(f.st.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: name}, secret))
+		raw := secret.Data[nodeplan.KeyPlan]
+		if sha256.Sum256(raw) != old.hash &&
+			string(secret.Data[nodeplan.KeyAppliedChecksum]) == nodeplan.Checksum(raw) {
+			return true
+		}
+	}
+	return false
 }

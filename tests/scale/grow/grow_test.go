@@ -34,13 +34,15 @@ func TestMain(m *testing.M) {
 
 // Result is the result of one run. It is written after every step, so that a run that was stopped has one, too.
 type Result struct {
-	Cores      int      `json:"cores"`
-	Clusters   int      `json:"clusters"`
-	Machines   int      `json:"machinesPerCluster"`
-	CoreWrites string   `json:"coreWrites"`
-	Curve      []Step   `json:"curve"`
-	Settled    *Settled `json:"settled,omitempty"`
-	Killed     *Killed  `json:"killed,omitempty"`
+	Cores      int    `json:"cores"`
+	Clusters   int    `json:"clusters"`
+	Machines   int    `json:"machinesPerCluster"`
+	CoreWrites string `json:"coreWrites"`
+	// Seconds is the time from the first apply to the end of the last step.
+	Seconds float64  `json:"seconds"`
+	Curve   []Step   `json:"curve"`
+	Settled *Settled `json:"settled,omitempty"`
+	Killed  *Killed  `json:"killed,omitempty"`
 	// Writes are those per machine from the beginning to the last step.
 	Writes writes.Report `json:"writes"`
 }

@@ -53,6 +53,7 @@ func (f *fleet) grow() {
 	before := f.changes()
 	for f.made < f.clusters {
 		f.takeStep()
+		f.result.Seconds = round(time.Since(f.begin).Seconds())
 		f.result.Writes = f.log.all.Report(f.made*f.machines, 15, f.since(before))
 		f.sayFigures("step", f.result.Curve[len(f.result.Curve)-1])
 	}
@@ -70,7 +71,6 @@ func (f *fleet) takeStep() {
 	f.create(to)
 	f.awaitReady(0)
 	took := time.Since(begin)
-	f.st.AwaitMachines(f.namespace, f.made*f.machines)
 	f.nodes.await(f.made*f.machines, 2*time.Minute)
 	f.log.read()
 	all := (to - from) * f.machines
