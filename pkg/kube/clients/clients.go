@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	lassocache "github.com/rancher/lasso/pkg/cache"
@@ -119,6 +120,9 @@ type Clients struct {
 	tracker     *tracker
 	gate        *gate
 	stopWorkers context.CancelFunc
+	// informers are the caches that Informer has returned, by GroupVersionKind. lasso maps a kind to its resource again
+	// in each call.
+	informers sync.Map
 }
 
 // New returns Clients for the API server of cfg. Nothing runs before Start.
@@ -240,14 +244,19 @@ func (c *Clients) setSets(opts Options) error {
 
 // Informer returns the cache of a kind: from the scheme, or from Dynamic.
 func (c *Clients) Informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
+	if known, ok := c.informers.Load(gvk); ok {
+		return known.(cache.SharedIndexInformer), nil //nolint:forcetypeassert // the next lines store no other type
+	}
 	if !c.Scheme.Recognizes(gvk) {
-		return c.Dynamic.Informer(gvk)
+		return c.Dynamic.Informer(gvk) // its kinds come and go
 	}
 	controller, err := c.Factory.ForKind(gvk)
 	if err != nil {
 		return nil, err
 	}
-	return controller.Informer(), nil
+	informer := controller.Informer()
+	c.informers.Store(gvk, informer)
+	return informer, nil
 }
 
 // HandlerContext is the context for registering handlers and wake-ups. It ends in Stop, after the last handler has

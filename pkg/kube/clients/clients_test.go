@@ -34,14 +34,14 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func newAPI(t *testing.T) *memkube.Server {
+func newAPI(t testing.TB) *memkube.Server {
 	t.Helper()
 	definitions, err := crds.All()
 	check(t, err)
