@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,18 +49,26 @@ func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
 // encodeSpec is the form in which a snapshot stores the spec of its cluster: base64 of gzip of JSON. It omits the
 // requests for operations, so that an operation does not look like a changed configuration.
 func encodeSpec(spec *provv1.ClusterSpec) (string, error) {
-	kept := spec.DeepCopy()
-	kept.RKEConfig.ETCDSnapshotCreate = nil
-	kept.RKEConfig.ETCDSnapshotRestore = nil
-	kept.RKEConfig.RotateCertificates = nil
-	kept.RKEConfig.RotateEncryptionKeys = nil
-	encoded, err := json.Marshal(kept)
+	kept, config := *spec, *spec.RKEConfig // the copies share what they do not change
+	config.ETCDSnapshotCreate, config.ETCDSnapshotRestore = nil, nil
+	config.RotateCertificates, config.RotateEncryptionKeys = nil, nil
+	kept.RKEConfig = &config
+	encoded, err := json.Marshal(&kept)
 	if err != nil {
 		return "", err
 	}
+	return compress(encoded)
+}
+
+// compressors are reused, because a new one allocates 800 KB.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+func compress(content []byte) (string, error) {
+	writer := compressors.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds no other type
+	defer compressors.Put(writer)
 	var compressed bytes.Buffer
-	writer := gzip.NewWriter(&compressed)
-	if _, err := writer.Write(encoded); err != nil {
+	writer.Reset(&compressed)
+	if _, err := writer.Write(content); err != nil {
 		return "", fmt.Errorf("compress: %w", err)
 	}
 	if err := writer.Close(); err != nil {
