@@ -68,6 +68,8 @@ type handler struct {
 	management    mgmtcontrollers.ClusterCache
 	controlPlanes rkecontrollers.RKEControlPlaneCache
 	secrets       corecontrollers.SecretCache
+	// manifests remembers which stored manifests are current.
+	manifests clustermanifest.Memo
 }
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
@@ -152,7 +154,7 @@ func (h *handler) install(cluster *provv1.Cluster) error {
 	if facts.PullSecrets, err = h.pullSecrets(facts.Management); err != nil {
 		return err
 	}
-	secret, err := clustermanifest.Install(h.Source, *facts)
+	secret, err := h.manifests.Install(h.Source, *facts)
 	if err != nil {
 		return fmt.Errorf("cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}

@@ -116,11 +116,16 @@ func renewed(stored *corev1.Secret, data map[string][]byte) *corev1.Secret {
 // Desired returns the objects that install the agent of a cluster now. In an imported cluster, the import command has
 // installed them.
 func Desired(source Source, f Facts) ([]runtime.Object, error) {
+	return Render(input(source, f))
+}
+
+// input is everything that the manifest of a cluster depends on.
+func input(source Source, f Facts) Input {
 	in := source.Input(f.Management, f.Token, f.PullSecrets)
 	if f.Cluster.Spec.RKEConfig != nil {
 		in.Namespace, in.HostNetwork = f.Management.Name, true
 	}
-	return Render(in)
+	return in
 }
 
 // Problem says in one line, without secrets, why the manifest for the agent of a cluster that Drover makes cannot be
