@@ -22,6 +22,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
@@ -122,7 +123,7 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
 	d.Bootstraps.OnChange(ctx, hookHandler, h.onHook)
-	d.Secrets.OnChange(ctx, tokenHandler, h.onToken)
+	d.Secrets.OnChange(clients.Only(ctx, inUse), tokenHandler, h.onToken)
 	return h.wake(ctx)
 }
 

@@ -10,6 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/reach/proxy"
@@ -44,11 +45,17 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	h := &handler{Deps: d, jobs: newJobs(ctx, d.Now)}
 	d.Machines.Cache().AddIndexer(planstore.ByPlanSecret, planstore.IndexByPlanSecret)
-	d.Secrets.OnChange(ctx, handlerName, h.onChange)
+	d.Secrets.OnChange(clients.Only(ctx, isRequested), handlerName, h.onChange)
 	return wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines)
 }
 
 func keyOf(secret *corev1.Secret) string { return secret.Namespace + "/" + secret.Name }
+
+// isRequested reports whether the planner requests that the node of a plan Secret is drained or uncordoned.
+func isRequested(secret *corev1.Secret) bool {
+	return secret.Type == rkev1.SecretTypeMachinePlan &&
+		secret.Annotations[rkev1.DrainAnnotation]+secret.Annotations[rkev1.UncordonAnnotation] != ""
+}
 
 // onChange reconciles one plan Secret.
 func (h *handler) onChange(key string, secret *corev1.Secret) (*corev1.Secret, error) {
@@ -56,10 +63,7 @@ func (h *handler) onChange(key string, secret *corev1.Secret) (*corev1.Secret, e
 		h.jobs.forget(key)
 		return secret, nil
 	}
-	if secret.Type != rkev1.SecretTypeMachinePlan {
-		return secret, nil
-	}
-	if secret.Annotations[rkev1.DrainAnnotation]+secret.Annotations[rkev1.UncordonAnnotation] == "" {
+	if !isRequested(secret) {
 		h.jobs.forget(key)
 		return secret, nil
 	}

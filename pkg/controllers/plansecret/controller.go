@@ -13,6 +13,7 @@ import (
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
@@ -49,13 +50,15 @@ type handler struct {
 // Register starts reading reports, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
-	d.Secrets.OnChange(ctx, handlerName, h.onChange)
+	d.Secrets.OnChange(clients.Only(ctx, isPlan), handlerName, h.onChange)
 	if err := wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines); err != nil || d.Taken == nil {
 		return err
 	}
 	d.Machines.Cache().AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	return wakeup.On(ctx, d.Secrets, h.ofTaken, d.Taken)
 }
+
+func isPlan(secret *corev1.Secret) bool { return secret.Type == rkev1.SecretTypeMachinePlan }
 
 func newHandler(d Deps) *handler {
 	if d.Now == nil {
@@ -99,8 +102,7 @@ func Rehearse(d Deps, secret *corev1.Secret) error {
 
 // onChange reconciles one plan Secret.
 func (h *handler) onChange(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
-	if secret == nil || secret.DeletionTimestamp != nil || secret.Type != rkev1.SecretTypeMachinePlan ||
-		len(secret.Data) == 0 {
+	if secret == nil || secret.DeletionTimestamp != nil || !isPlan(secret) || len(secret.Data) == 0 {
 		return secret, nil
 	}
 	v, err := h.gather(secret)

@@ -24,6 +24,7 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
@@ -83,7 +84,7 @@ type handler struct {
 // Register adds the handlers, their indexes and their wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
-	d.Secrets.OnChange(ctx, requestHandler, h.onRequest)
+	d.Secrets.OnChange(clients.Only(ctx, isRequest), requestHandler, h.onRequest)
 	d.CustomMachines.OnChange(ctx, machineHandler, h.onCustomMachine)
 	if err := errors.Join(
 		wakeup.On(ctx, d.Secrets, func(c *provv1.Cluster) []wakeup.Key { return h.requestsTo(c) }, d.Clusters),

@@ -27,21 +27,23 @@ type chain struct {
 
 func newChain(g *gate, name string, informer func() cache.SharedIndexInformer) *chain {
 	c := &chain{gate: g}
-	c.workers = &workers{name: name, informer: informer, run: func(key string, obj runtime.Object) error {
-		_, err := c.OnChange(key, obj)
-		return err
-	}}
+	c.workers = &workers{name: name, informer: informer, concerns: c.concerns,
+		run: func(key string, obj runtime.Object) error {
+			_, err := c.OnChange(key, obj)
+			return err
+		}}
 	return c
 }
 
 type entry struct {
 	name    string
 	handler lassocontroller.SharedControllerHandler
+	filter  *filter
 }
 
 // add appends a handler until ctx ends.
 func (c *chain) add(ctx context.Context, name string, handler lassocontroller.SharedControllerHandler) {
-	added := &entry{name, handler}
+	added := &entry{name, handler, filterOf(ctx)}
 	c.mu.Lock()
 	c.entries = append(slices.Clone(c.entries), added)
 	c.mu.Unlock()
@@ -61,15 +63,29 @@ func (c *chain) OnChange(key string, obj runtime.Object) (runtime.Object, error)
 	c.mu.Unlock()
 	var failed []error
 	for _, e := range entries {
+		if !e.filter.concerns(key, obj) {
+			continue
+		}
+		e.filter.begin(key)
 		next, err := c.gate.run(e.name, key, func() (runtime.Object, error) { return e.handler.OnChange(key, obj) })
 		if err != nil && !errors.Is(err, lassocontroller.ErrIgnore) {
 			failed = append(failed, fmt.Errorf("handler %s: %w", e.name, err))
+		} else {
+			e.filter.end(key, obj)
 		}
 		if usable(next) {
 			obj = next
 		}
 	}
 	return obj, errors.Join(failed...)
+}
+
+// concerns reports whether an object, or its deletion, concerns a handler.
+func (c *chain) concerns(key string, obj runtime.Object) bool {
+	c.mu.Lock()
+	entries := c.entries
+	c.mu.Unlock()
+	return slices.ContainsFunc(entries, func(e *entry) bool { return e.filter.concerns(key, obj) })
 }
 
 // usable reports whether the next handler should get this returned object. Some handlers return an error with nil, or

@@ -116,6 +116,8 @@ type workers struct {
 	name     string
 	informer func() cache.SharedIndexInformer
 	run      func(key string, obj runtime.Object) error
+	// concerns reports whether a handler has to run for an object, which is nil after its deletion. Nil means always.
+	concerns func(key string, obj runtime.Object) bool
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[string] // nil until the start
@@ -133,9 +135,12 @@ func (w *workers) add(key string) {
 	w.queue.Add(key)
 }
 
-// OnChange is the framework's handler of the kind. It only queues the key, and so never fails.
-func (w *workers) OnChange(key string, _ runtime.Object) (runtime.Object, error) {
-	w.add(key)
+// OnChange is the framework's handler of the kind. It only queues the key if the object concerns a handler, and so
+// never fails.
+func (w *workers) OnChange(key string, obj runtime.Object) (runtime.Object, error) {
+	if w.concerns == nil || w.concerns(key, obj) {
+		w.add(key)
+	}
 	return nil, nil
 }
 
