@@ -31,7 +31,7 @@ var (
 	// reasonWord is one word in CamelCase. Messages have more than one.
 	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	// telling are functions that take a reason.
-	telling = regexp.MustCompile(`^([sS]et(Meta)?|Wait(For)?|waitFor|Stall|failure|failRemove|warn|warning|normal)$`)
+	telling = regexp.MustCompile(`^([sS]et(Meta)?|Wait(For)?|waitFor|Stall|failure|failRemove|warn|warning|normal|step)$`)
 	// rowOfReason is one of the README, with a link.
 	rowOfReason = regexp.MustCompile(`(?m)^\| \[([A-Za-z]+)\]\(([A-Za-z]+)\.md\) \|`)
 )
@@ -116,7 +116,7 @@ func (r *reasons) visit(node ast.Node, pkg string, files *token.FileSet) {
 			}
 			if name := owner(argument, pkg) + "." + last(argument); reasonName.MatchString(last(argument)) {
 				r.told = append(r.told, name)
-				r.normal[name] = r.normal[name] || last(n.Fun) == "normal"
+				r.normal[name] = r.normal[name] || last(n.Fun) == "normal" || last(n.Fun) == "step"
 			}
 		}
 	}

@@ -40,6 +40,13 @@ const (
 type announcer struct {
 	record.EventRecorder
 	lookup
+	steps *steps
+}
+
+func newAnnouncer(recorder record.EventRecorder, in lookup) *announcer {
+	a := &announcer{EventRecorder: recorder, lookup: in}
+	a.steps = newSteps(a.record)
+	return a
 }
 
 // announce creates the recorder of Events, which works until stop is called. It uses the API of core/v1, which kubectl
@@ -48,7 +55,8 @@ type announcer struct {
 // Event.
 func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop func(), err error) {
 	if s.opts.EventRecorder != nil {
-		return &announcer{s.opts.EventRecorder, in}, func() {}, nil
+		a = newAnnouncer(s.opts.EventRecorder, in)
+		return a, a.steps.end, nil
 	}
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = eventsPerSecond, eventsAtOnce
@@ -60,8 +68,8 @@ func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop fun
 		SpamKeyFunc: sameKey, LRUCacheSize: remembered})
 	broadcaster.StartRecordingToSink(
 		&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
-	recorder := broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component})
-	return &announcer{recorder, in}, broadcaster.Shutdown, nil
+	a = newAnnouncer(broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component}), in)
+	return a, func() { a.steps.end(); broadcaster.Shutdown() }, nil
 }
 
 // sink writes Events to the API server.
@@ -90,11 +98,19 @@ func sameKey(event *corev1.Event) string {
 	return strings.Join([]string{of.Kind, of.Namespace, of.Name, string(of.UID), of.APIVersion, event.Reason}, "/")
 }
 
-// tell records Events.
+// tell records Events, the steps of machines a little later.
 func (a *announcer) tell(told []events.Event) {
-	for i := range told {
-		a.Event(&told[i].Object, told[i].Type, string(told[i].Reason), told[i].Message)
+	for _, event := range told {
+		if event.Step != nil {
+			a.steps.add(event)
+			continue
+		}
+		a.record(event)
 	}
+}
+
+func (a *announcer) record(event events.Event) {
+	a.Event(&event.Object, event.Type, string(event.Reason), event.Message)
 }
 
 func (a *announcer) clusterChanged(before, after *provv1.Cluster) {
@@ -110,8 +126,8 @@ func (a *announcer) controlPlaneChanged(before, after *rkev1.RKEControlPlane) {
 }
 
 func (a *announcer) machineCreated(machine *clusterv1.Machine) {
-	if a.cluster(machine.Namespace, machine.Spec.ClusterName) != nil {
-		a.tell(events.MachineCreated(machine))
+	if cluster := a.cluster(machine.Namespace, machine.Spec.ClusterName); cluster != nil {
+		a.tell(events.MachineCreated(cluster, machine))
 	}
 }
 
@@ -128,8 +144,12 @@ func (a *announcer) machineRemoved(machine *clusterv1.Machine) {
 }
 
 func (a *announcer) planChanged(before, after *corev1.Secret) {
-	if machine := a.machineOf(after); machine != nil {
-		a.tell(events.PlanChanged(machine, a.ticket(machine), before, after))
+	machine := a.machineOf(after)
+	if machine == nil {
+		return
+	}
+	if cluster := a.cluster(machine.Namespace, machine.Spec.ClusterName); cluster != nil {
+		a.tell(events.PlanChanged(cluster, machine, a.ticket(machine), before, after))
 	}
 }
 
@@ -140,8 +160,9 @@ func (a *announcer) poolChanged(before, after *clusterv1.MachineDeployment) {
 }
 
 func (a *announcer) infrastructureChanged(before, after *unstructured.Unstructured) {
-	if a.cluster(after.GetNamespace(), after.GetLabels()[clusterv1.ClusterNameLabel]) != nil {
-		a.tell(events.InfrastructureChanged(before, after))
+	cluster := a.cluster(after.GetNamespace(), after.GetLabels()[clusterv1.ClusterNameLabel])
+	if cluster != nil {
+		a.tell(events.InfrastructureChanged(cluster, before, after))
 	}
 }
 

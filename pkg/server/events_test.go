@@ -48,9 +48,9 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 			"Cluster SpecApplied": 1, "Cluster ClusterConnected": 1, "Cluster ClusterProgressing": 1,
 			"Cluster ClusterReady":               1,
 			"RKEControlPlane MachinesRegistered": 1, "RKEControlPlane Bootstrapped": 1,
-			"Machine MachineCreated": 3, "Machine InfrastructureReady": 3, "Machine NodeRegistered": 3,
-			"Machine PlanDelivered": 3, "Machine PlanApplied": 3, "Machine MachineReady": 3,
-			"DigitaloceanMachine HostCreating": 3, "DigitaloceanMachine HostCreated": 3,
+			// one for all machines that take a step within half a minute
+			"Cluster MachineCreated": 1, "Cluster HostCreated": 1, "Cluster PlanApplied": 1,
+			"Cluster NodeRegistered": 1, "Cluster MachineReady": 1,
 		}
 		made := w.told()
 		maps.DeleteFunc(made, func(key string, _ int64) bool { return strings.HasPrefix(key, "NodeDriver ") })
@@ -72,9 +72,8 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 		w.until("one machine fewer", 10*time.Minute, w.ready(2))
 		time.Sleep(time.Minute)
 		for _, reason := range []string{
-			"Cluster UpgradeStarted", "Cluster UpgradeFinished", "Machine MachineRestarting", "Machine MachineDeleting",
-			"Cluster MachineRemoved",
-			"DigitaloceanMachine HostDeleting",
+			"Cluster UpgradeStarted", "Cluster UpgradeFinished", "Machine MachineRestarting",
+			"Cluster MachineDeleting", "Cluster MachineRemoved", "Cluster HostDeleting",
 		} {
 			if w.told()[reason] <= before[reason] {
 				t.Errorf("no event reports %s: %v", reason, w.told())

@@ -33,5 +33,5 @@ func announce(manager ctrl.Manager) (*announcing, error) {
 
 // GetEventRecorderFor implements ctrl.Manager.
 func (a *announcing) GetEventRecorderFor(name string) record.EventRecorder {
-	return a.broadcaster.NewRecorder(a.GetScheme(), corev1.EventSource{Component: name})
+	return quiet{a.broadcaster.NewRecorder(a.GetScheme(), corev1.EventSource{Component: name})}
 }

@@ -25,6 +25,8 @@ type Event struct {
 	Reason Reason
 	// Message is a sentence for users, of at most MaxMessage bytes.
 	Message string
+	// Step is set if this is a step of a machine, which may be combined with those of other machines. Else it is nil.
+	Step *Step
 }
 
 // MaxMessage is the length of the longest message, in bytes. The API server's limit is 1024.

@@ -1,38 +1,57 @@
 package events
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// InfrastructureChanged returns the events of a change of a <Driver>Machine.
-func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
-	l := about(after.GroupVersionKind(), after)
+// InfrastructureChanged returns the events of a change of a <Driver>Machine: steps about its Cluster, the others about
+// the <Driver>Machine.
+func InfrastructureChanged(cluster *provv1.Cluster, before, after *unstructured.Unstructured) []Event {
+	l, whole := about(after.GroupVersionKind(), after), about(clusterKind, cluster)
 	condition := func(kind string) transition {
 		return transition{untypedCondition(before, kind), untypedCondition(after, kind)}
 	}
+	ready := condition(rkev1.ConditionReady)
 	switch created := condition(rkev1.ConditionCreateJob); {
-	case created.became(rkev1.ConditionUnknown):
-		l.normal(ReasonHostCreating, "A Job creates the host")
+	case created.became(rkev1.ConditionUnknown) && waited(ready.was):
+		l.normal(ReasonHostCreating, "The wait is over, and a Job creates the host")
 	case created.became(rkev1.ConditionTrue):
-		l.normal(ReasonHostCreated, "The host was created")
+		whole.step(ReasonHostCreated, after.GetName(), "The host of machine %s was created",
+			"The hosts of %d machines were created")
 	case created.became(rkev1.ConditionFalse):
 		l.warning(ReasonHostCreateFailed, redacted(problem(after)))
 	}
 	switch deleted := condition(rkev1.ConditionDeleteJob); {
 	case deleted.became(rkev1.ConditionUnknown):
-		l.normal(ReasonHostDeleting, "A Job removes the host")
+		whole.step(ReasonHostDeleting, after.GetName(), "A Job removes the host of machine %s",
+			"Jobs remove the hosts of %d machines")
 	case deleted.became(rkev1.ConditionFalse):
 		l.warning(ReasonHostDeleteFailed, deleted.is.reason, redacted(problem(after)))
 	}
-	ready := condition(rkev1.ConditionReady)
 	if ready.became(rkev1.ConditionFalse) && machinejob.Blocked(ready.is.reason) {
 		l.warning(ReasonHostBlocked, ready.is.why())
 	}
-	return l.events
+	return slices.Concat(l.events, whole.events)
+}
+
+// waited reports whether a machine had to wait for its Job. Only then is the Job itself news, because each machine has
+// one.
+func waited(ready conditionState) bool {
+	return machinejob.Blocked(ready.reason) || ready.reason == machinejob.ReasonBackOff
+}
+
+// hasJobs reports whether Jobs create and remove the host of a machine.
+func hasJobs(machine *clusterv1.Machine) bool {
+	return machine.Spec.InfrastructureRef.APIGroup == driverschema.MachineGroup
 }
 
 // problem returns the failure message of a Job, which may be output of a driver.

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,55 +14,28 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// MachineCreated returns the events of a new Machine.
-func MachineCreated(machine *clusterv1.Machine) []Event {
-	l := about(machineKind, machine)
-	text := "Machine of cluster " + machine.Spec.ClusterName
-	if pool := machine.Labels[clusterv1.MachineDeploymentNameLabel]; pool != "" {
-		text += ", created by MachineDeployment " + pool
-	}
-	l.normal(ReasonMachineCreated, text)
-	return l.events
-}
-
-// MachineRemoved returns the events of a removed Machine about its Cluster. A Machine that is removed with its Cluster
-// causes none.
-func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event {
-	if !cluster.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	l := about(clusterKind, cluster)
-	l.normal(ReasonMachineRemoved, "Machine "+machine.Name+" was removed")
-	return l.events
-}
-
-// MachineChanged returns the events of a change of a Machine.
+// MachineChanged returns the events of a change of a Machine: steps about its Cluster, the others about the Machine.
 func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) []Event {
-	l := about(machineKind, after)
+	l, whole := about(machineKind, after), about(clusterKind, cluster)
 	if !after.DeletionTimestamp.IsZero() {
 		if before.DeletionTimestamp.IsZero() {
-			removal(l, cluster, after)
+			removal(l, whole, cluster, after)
 		}
-		return l.events // Cluster API reports the removal itself
+		return slices.Concat(l.events, whole.events) // Cluster API reports the removal itself
 	}
 	condition := func(kind string) transition {
 		return transition{metaCondition(before.Status.Conditions, kind), metaCondition(after.Status.Conditions, kind)}
 	}
 	host(l, condition)
 	planFailure(l, condition)
-	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
-		l.normal(ReasonNodeRegistered, "Its node is "+after.Status.NodeRef.Name)
-	}
 	if healthy := condition(clusterv1.MachineNodeHealthyCondition); healthy.left() {
 		l.warning(ReasonNodeUnhealthy, healthy.is.why())
 	}
 	if checked := condition(clusterv1.MachineHealthCheckSucceededCondition); checked.became(rkev1.ConditionFalse) {
 		l.warning(ReasonHealthCheckFailed, checked.is.why())
 	}
-	if ready := condition(clusterv1.MachineReadyCondition); ready.became(rkev1.ConditionTrue) {
-		l.normal(ReasonMachineReady, "The machine is ready")
-	}
-	return l.events
+	whole.joining(condition, before, after)
+	return slices.Concat(l.events, whole.events)
 }
 
 // host adds events on the two halves of a machine, as Cluster API repeats their state.
@@ -71,10 +45,8 @@ func host(l *list, condition func(string) transition) {
 		data.is.reason == rkev1.ReasonError) {
 		l.warning(ReasonBootstrapDataFailed, data.is.why())
 	}
-	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
-	case made.became(rkev1.ConditionTrue):
-		l.normal(ReasonInfrastructureReady, "Its host was created")
-	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
+	made := condition(clusterv1.MachineInfrastructureReadyCondition)
+	if made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason) {
 		l.warning(ReasonInfrastructureFailed, made.is.reason, redacted(made.is.message))
 	}
 }
@@ -94,15 +66,17 @@ func planFailure(l *list, condition func(string) transition) {
 	}
 }
 
-// removal adds an event with the cause of a machine's removal.
-func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
+// removal adds an event with the cause of a machine's removal: to l if another machine replaces it, else a step to
+// whole.
+func removal(l, whole *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
 	checked := metaCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 	made := metaCondition(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 	current := metaCondition(machine.Status.Conditions, clusterv1.MachineUpToDateCondition)
 	_, chosen := machine.Annotations[clusterv1.DeleteMachineAnnotation]
 	switch {
 	case !cluster.DeletionTimestamp.IsZero():
-		l.normal(ReasonMachineDeleting, "The cluster is being removed")
+		whole.step(ReasonMachineDeleting, machine.Name, "Machine %s is removed with its cluster",
+			"%d machines are removed with their cluster")
 	case made.status == rkev1.ConditionFalse && made.reason == rkev1.ReasonCreateError:
 		l.warning(ReasonMachineReplaced, replaced, caused(disruption.HealthMachineFailed))
 	case checked.status == rkev1.ConditionFalse:
@@ -110,10 +84,13 @@ func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
 	case current.status == rkev1.ConditionFalse && current.reason == clusterv1.MachineNotUpToDateReason:
 		l.normal(ReasonMachineReplaced, replaced, caused(disruption.EditPool))
 	case chosen:
-		l.normal(ReasonMachineDeleting, "The machine was selected for deletion by "+
-			"annotation "+clusterv1.DeleteMachineAnnotation)
+		const selects = ", because annotation " + clusterv1.DeleteMachineAnnotation + " selects "
+		whole.step(ReasonMachineDeleting, machine.Name, "Machine %s is removed"+selects+"it",
+			"%d machines are removed"+selects+"them")
 	default:
-		l.normal(ReasonMachineDeleting, "Its pool was scaled down, or a user deleted the machine")
+		whole.step(ReasonMachineDeleting, machine.Name,
+			"Machine %s is removed, because its pool was scaled down or a user deleted it",
+			"%d machines are removed, because their pool was scaled down or a user deleted them")
 	}
 }
 

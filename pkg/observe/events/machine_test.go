@@ -39,8 +39,10 @@ func TestMachineChanged(t *testing.T) {
 		"missing bootstrap data": {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
 		"invalid bootstrap data": {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"),
 			want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
-		"a host": {after: meta("InfrastructureReady", "True", "Ready", ""),
-			want: []string{"Machine a Normal InfrastructureReady Its host was created"}},
+		"a host": {before: func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.APIGroup = "rke.cattle.io" },
+			after: meta("InfrastructureReady", "True", "Ready", ""),
+			want:  []string{"Cluster demo Normal InfrastructureReady Machine a has a host"}},
+		"a host that a Job creates has its own event": {after: meta("InfrastructureReady", "True", "Ready", "")},
 		"a host during its creation": {after: meta("InfrastructureReady", "False", "Creating",
 			"Creating SimMachine")},
 		"a failed host reveals no password": {after: meta("InfrastructureReady", "False", "CreateError",
@@ -56,9 +58,11 @@ func TestMachineChanged(t *testing.T) {
 		"a failure that the planner does not report": {after: meta("PlanApplied", "False", "Error",
 			"error applying plan"), want: []string{"Machine a Warning PlanFailed error applying plan"}},
 		"its node": {after: func(m *clusterv1.Machine) { build.WithNode("node-a")(m) },
-			want: []string{"Machine a Normal NodeRegistered Its node is node-a"}},
+			want: []string{"Cluster demo Normal NodeRegistered Machine a (node node-a) is a node"}},
+		"its node has its name": {after: func(m *clusterv1.Machine) { build.WithNode("a")(m) },
+			want: []string{"Cluster demo Normal NodeRegistered Machine a is a node"}},
 		"it is ready": {after: meta("Ready", "True", "Ready", ""),
-			want: []string{"Machine a Normal MachineReady The machine is ready"}},
+			want: []string{"Cluster demo Normal MachineReady Machine a is ready"}},
 		"a node that never registered is not unhealthy": {after: meta("NodeHealthy", "Unknown", "NodeHealthyUnknown",
 			"wait")},
 		"a node becomes unhealthy": {
@@ -91,13 +95,14 @@ func TestMachineChanged(t *testing.T) {
 			},
 			after: gone,
 			want: []string{
-				"Machine a Normal MachineDeleting The machine was selected for deletion by annotation " +
-					"cluster.x-k8s.io/delete-machine"},
+				"Cluster demo Normal MachineDeleting Machine a is removed, because annotation " +
+					"cluster.x-k8s.io/delete-machine selects it"},
 		},
 		"its pool is scaled down": {after: gone,
-			want: []string{"Machine a Normal MachineDeleting Its pool was scaled down, or a user deleted the machine"}},
+			want: []string{"Cluster demo Normal MachineDeleting Machine a is removed, because its pool was scaled down " +
+				"or a user deleted it"}},
 		"the cluster is deleted": {after: gone, clusterDeleting: true,
-			want: []string{"Machine a Normal MachineDeleting The cluster is being removed"}},
+			want: []string{"Cluster demo Normal MachineDeleting Machine a is removed with its cluster"}},
 		"a deletion causes no second event": {before: gone, after: func(m *clusterv1.Machine) {
 			gone(m)
 			meta("NodeHealthy", "False", "x", "")(m)
@@ -122,10 +127,7 @@ func TestMachineChanged(t *testing.T) {
 
 func TestMachine_CreationAndRemoval(t *testing.T) {
 	machine, cluster := build.Machine("demo", "a", "w"), build.Cluster("demo")
-	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated Machine of cluster demo")
-	machine.Labels[clusterv1.MachineDeploymentNameLabel] = "demo-worker"
-	expect(t, MachineCreated(machine),
-		"Machine a Normal MachineCreated Machine of cluster demo, created by MachineDeployment demo-worker")
+	expect(t, MachineCreated(cluster, machine), "Cluster demo Normal MachineCreated Machine a is created")
 	expect(t, MachineRemoved(cluster, machine), "Cluster demo Normal MachineRemoved Machine a was removed")
 	cluster.DeletionTimestamp = new(metav1.NewTime(noon))
 	expect(t, MachineRemoved(cluster, machine))
@@ -167,11 +169,10 @@ func TestPlanChanged(t *testing.T) {
 		ticket        *rkev1.DisruptionTicket
 		want          []string
 	}{
-		"the first plan": {after: plan("one"), want: []string{"Machine a Normal PlanDelivered The first plan " + first +
-			" was delivered"}},
+		"the first plan waits for its result": {after: plan("one")},
 		"a plan that restarts nothing": {
-			before: plan("one"), after: plan("two"), want: []string{"Machine a Normal PlanDelivered Plan " + second +
-				" was delivered and restarts nothing"},
+			before: plan("one"), after: plan("two"),
+			want: []string{"Cluster demo Normal PlanDelivered Machine a gets a plan that restarts nothing"},
 		},
 		"a plan that restarts": {
 			before: plan("one"),
@@ -182,7 +183,7 @@ func TestPlanChanged(t *testing.T) {
 		"a forged cause of a node": {
 			before: plan("one"),
 			after:  all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "see https://evil.example"))),
-			want:   []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
+			want:   []string{"Cluster demo Normal PlanDelivered Machine a gets a plan that restarts nothing"},
 		},
 		"a retried plan": {
 			before: plan("one"), after: note(rkev1.PlanUpdatedTimeAnnotation, "later"),
@@ -190,7 +191,7 @@ func TestPlanChanged(t *testing.T) {
 		},
 		"an applied plan": {
 			before: plan("one"), after: note(rkev1.PlanProbesPassedAnnotation, "now"),
-			want: []string{"Machine a Normal PlanApplied Plan " + first + " was applied and all its probes pass"},
+			want: []string{"Cluster demo Normal PlanApplied Machine a has applied its plan, and all probes pass"},
 		},
 		"reports of the agent cause no event": {before: plan("one"), after: func(s *corev1.Secret) {
 			s.Data[nodeplan.KeyFailedOutput], s.Data[nodeplan.KeyFailureCount] = []byte("password=hunter2"), []byte("3")
@@ -218,17 +219,17 @@ func TestPlanChanged(t *testing.T) {
 			}, want: []string{"Machine a Normal Uncordoned Its node accepts pods again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			machine := build.Machine("demo", "a", "w")
+			cluster, machine := build.Cluster("demo"), build.Machine("demo", "a", "w")
 			before, after := build.PlanSecret(machine), build.PlanSecret(machine)
 			if tc.before != nil {
 				tc.before(before)
 				tc.before(after)
 			}
 			tc.after(after)
-			expect(t, PlanChanged(machine, tc.ticket, before, after), tc.want...)
-			expect(t, PlanChanged(machine, tc.ticket, after, after.DeepCopy()))
+			expect(t, PlanChanged(cluster, machine, tc.ticket, before, after), tc.want...)
+			expect(t, PlanChanged(cluster, machine, tc.ticket, after, after.DeepCopy()))
 			before.Type, after.Type = "Opaque", "Opaque"
-			expect(t, PlanChanged(machine, tc.ticket, before, after))
+			expect(t, PlanChanged(cluster, machine, tc.ticket, before, after))
 		})
 	}
 }
@@ -248,14 +249,18 @@ func TestInfrastructureChanged(t *testing.T) {
 		before, after *unstructured.Unstructured
 		want          []string
 	}{
-		"a Job starts": {nothing, creating, []string{"SimMachine a Normal HostCreating A Job creates the host"}},
+		"a Job starts": {nothing, creating, nil},
+		"a Job starts after a wait": {object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")),
+			creating, []string{"SimMachine a Normal HostCreating The wait is over, and a Job creates the host"}},
+		"a Job starts after the failures of others": {object("", one("Ready", "False", "BackOff", "until noon")),
+			creating, []string{"SimMachine a Normal HostCreating The wait is over, and a Job creates the host"}},
 		"a Job succeeds": {creating, object("", one("CreateJob", "True", "", "")),
-			[]string{"SimMachine a Normal HostCreated The host was created"}},
+			[]string{"Cluster demo Normal HostCreated The host of machine a was created"}},
 		"a Job fails": {creating,
 			object("secretKey=hunter2 refused", one("CreateJob", "False", "CreateError", "secretKey=hunter2 refused")),
 			[]string{"SimMachine a Warning HostCreateFailed secretKey=*** refused"}},
 		"a Job removes": {nothing, object("", one("DeleteJob", "Unknown", "Deleting", "")),
-			[]string{"SimMachine a Normal HostDeleting A Job removes the host"}},
+			[]string{"Cluster demo Normal HostDeleting A Job removes the host of machine a"}},
 		"a removal fails": {nothing, object("timeout", one("DeleteJob", "False", "DeleteError", "x")),
 			[]string{"SimMachine a Warning HostDeleteFailed DeleteError: timeout"}},
 		"no credential": {nothing, object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")),
@@ -270,7 +275,9 @@ func TestInfrastructureChanged(t *testing.T) {
 			object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
 		"no change": {creating, creating, nil},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, InfrastructureChanged(tc.before, tc.after), tc.want...) })
+		t.Run(name, func(t *testing.T) {
+			expect(t, InfrastructureChanged(build.Cluster("demo"), tc.before, tc.after), tc.want...)
+		})
 	}
 }
 

@@ -7,33 +7,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/disruption"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// PlanChanged returns the events of a change of a plan Secret about its Machine. From the Secret's data they contain
-// only the checksum of the plan. A ticket that names the machine gives the cause of a drain; nil gives none.
-func PlanChanged(machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after *corev1.Secret) []Event {
+// PlanChanged returns the events of a change of a plan Secret: steps about the Cluster, the others about the Machine.
+// From the Secret's data they contain only the checksum of the plan. A ticket that names the machine gives the cause of
+// a drain; nil gives none.
+func PlanChanged(cluster *provv1.Cluster, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket,
+	before, after *corev1.Secret) []Event {
 	if after.Type != rkev1.SecretTypeMachinePlan {
 		return nil
 	}
-	l := about(machineKind, machine)
-	delivery(l, before, after)
+	l, whole := about(machineKind, machine), about(clusterKind, cluster)
+	delivery(l, whole, machine.Name, before, after)
 	if after.Annotations[rkev1.PlanProbesPassedAnnotation] != "" &&
 		before.Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
-		l.normal(ReasonPlanApplied, "Plan "+checksum(after)+" was applied and all its probes pass")
+		whole.step(ReasonPlanApplied, machine.Name, "Machine %s has applied its plan, and all probes pass",
+			"%d machines have applied their plans, and all probes pass")
 	}
 	drain(l, machine, ticket, before.Annotations, after.Annotations)
-	return l.events
+	return slices.Concat(l.events, whole.events)
 }
 
 func checksum(secret *corev1.Secret) string {
 	return short(nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]))
 }
 
-func delivery(l *list, before, after *corev1.Secret) {
+// delivery adds an event for a plan that restarts Kubernetes or is retried, and a step for one that restarts nothing.
+// The first plan of a machine causes none: PlanApplied or PlanFailed follows.
+func delivery(l, whole *list, machine string, before, after *corev1.Secret) {
 	had, has := before.Data[nodeplan.KeyPlan], after.Data[nodeplan.KeyPlan]
 	again := before.Annotations[rkev1.PlanUpdatedTimeAnnotation] != after.Annotations[rkev1.PlanUpdatedTimeAnnotation]
 	if len(has) == 0 || bytes.Equal(had, has) && !again {
@@ -45,11 +51,11 @@ func delivery(l *list, before, after *corev1.Secret) {
 		l.normal(ReasonMachineRestarting, "Plan "+checksum(after)+" was delivered and restarts Kubernetes on the node",
 			caused(cause))
 	case len(had) == 0:
-		l.normal(ReasonPlanDelivered, "The first plan "+checksum(after)+" was delivered")
 	case bytes.Equal(had, has):
 		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" is retried")
 	default:
-		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" was delivered and restarts nothing")
+		whole.step(ReasonPlanDelivered, machine, "Machine %s gets a plan that restarts nothing",
+			"%d machines get plans that restart nothing")
 	}
 }
 

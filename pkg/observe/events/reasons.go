@@ -43,7 +43,29 @@ const (
 	ReasonOperationCancelled Reason = "OperationCancelled"
 	// ReasonPoolRollOut: the machines of a pool are being replaced, because their template changed.
 	ReasonPoolRollOut Reason = "PoolRollOut"
-	// ReasonMachineRemoved: a machine is removed.
+)
+
+// Reasons of steps of machines (Step): Events on a provisioning Cluster.
+const (
+	// ReasonMachineCreated: machines were created.
+	ReasonMachineCreated Reason = "MachineCreated"
+	// ReasonHostCreated: Jobs have created hosts.
+	ReasonHostCreated Reason = "HostCreated"
+	// ReasonInfrastructureReady: machines have hosts that no Job creates.
+	ReasonInfrastructureReady Reason = "InfrastructureReady"
+	// ReasonPlanDelivered: machines got plans that restart nothing. On a Machine: its plan is retried.
+	ReasonPlanDelivered Reason = "PlanDelivered"
+	// ReasonPlanApplied: machines applied their plans, and all probes pass.
+	ReasonPlanApplied Reason = "PlanApplied"
+	// ReasonNodeRegistered: the nodes of machines are known.
+	ReasonNodeRegistered Reason = "NodeRegistered"
+	// ReasonMachineReady: Cluster API reports machines as ready.
+	ReasonMachineReady Reason = "MachineReady"
+	// ReasonMachineDeleting: machines are being removed.
+	ReasonMachineDeleting Reason = "MachineDeleting"
+	// ReasonHostDeleting: Jobs remove hosts.
+	ReasonHostDeleting Reason = "HostDeleting"
+	// ReasonMachineRemoved: machines no longer exist.
 	ReasonMachineRemoved Reason = "MachineRemoved"
 )
 
@@ -59,26 +81,14 @@ const (
 
 // Reasons of Events on a Machine.
 const (
-	// ReasonMachineCreated: a machine was created.
-	ReasonMachineCreated Reason = "MachineCreated"
 	// ReasonBootstrapDataFailed: the bootstrap data of the host cannot be created.
 	ReasonBootstrapDataFailed Reason = "BootstrapDataFailed"
-	// ReasonInfrastructureReady: the host was created.
-	ReasonInfrastructureReady Reason = "InfrastructureReady"
 	// ReasonInfrastructureFailed: the host could not be created.
 	ReasonInfrastructureFailed Reason = "InfrastructureFailed"
-	// ReasonPlanDelivered: the machine got a plan that restarts nothing.
-	ReasonPlanDelivered Reason = "PlanDelivered"
 	// ReasonMachineRestarting: the machine got a plan that restarts Kubernetes on it.
 	ReasonMachineRestarting Reason = "MachineRestarting"
-	// ReasonPlanApplied: the plan was applied and all its probes passed.
-	ReasonPlanApplied Reason = "PlanApplied"
 	// ReasonPlanFailed: the plan fails on the machine.
 	ReasonPlanFailed Reason = "PlanFailed"
-	// ReasonNodeRegistered: the node of the machine is known.
-	ReasonNodeRegistered Reason = "NodeRegistered"
-	// ReasonMachineReady: Cluster API reports the machine as ready.
-	ReasonMachineReady Reason = "MachineReady"
 	// ReasonNodeUnhealthy: the node is no longer healthy.
 	ReasonNodeUnhealthy Reason = "NodeUnhealthy"
 	// ReasonHealthCheckFailed: the health check of the pool found the machine unhealthy.
@@ -93,22 +103,16 @@ const (
 	ReasonUncordoned Reason = "Uncordoned"
 	// ReasonMachineReplaced: the machine is being removed, and another one replaces it.
 	ReasonMachineReplaced Reason = "MachineReplaced"
-	// ReasonMachineDeleting: the machine is being removed.
-	ReasonMachineDeleting Reason = "MachineDeleting"
 )
 
 // Reasons of Events on a <Driver>Machine.
 const (
-	// ReasonHostCreating: a Job creates the host.
+	// ReasonHostCreating: a Job creates the host, after a wait.
 	ReasonHostCreating Reason = "HostCreating"
-	// ReasonHostCreated: the Job has created the host.
-	ReasonHostCreated Reason = "HostCreated"
 	// ReasonHostCreateFailed: the Job that creates the host has failed.
 	ReasonHostCreateFailed Reason = "HostCreateFailed"
 	// ReasonHostBlocked: there is no Job, because the driver or the credential cannot be used.
 	ReasonHostBlocked Reason = "HostBlocked"
-	// ReasonHostDeleting: a Job removes the host.
-	ReasonHostDeleting Reason = "HostDeleting"
 	// ReasonHostDeleteFailed: the Job that removes the host has failed, or it is unknown whether the host exists.
 	ReasonHostDeleteFailed Reason = "HostDeleteFailed"
 )
