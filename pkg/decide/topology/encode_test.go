@@ -61,3 +61,42 @@ func BenchmarkEncodeSpec(b *testing.B) {
 		}
 	}
 }
+
+// A remembered schema is that of its own text, and an unreadable text is never one.
+func TestPoolSchema_IsThatOfItsText(t *testing.T) {
+	text := func(field string) string { return `{"resourceFields":{"` + field + `":{"type":"string"}}}` }
+	long := text(strings.Repeat("a", schemaMax))
+	for range 2 {
+		for field, schema := range map[string]string{"region": text("region"), "size": text("size"),
+			strings.Repeat("a", schemaMax): long} {
+			spec, ok := poolSchema(&provv1.RKEMachinePool{DynamicSchemaSpec: schema})
+			if _, has := spec.ResourceFields[field]; !ok || !has || len(spec.ResourceFields) != 1 {
+				t.Errorf("the schema with field %.10s is read as %d fields", field, len(spec.ResourceFields))
+			}
+		}
+		if _, ok := poolSchema(&provv1.RKEMachinePool{DynamicSchemaSpec: "{"}); ok {
+			t.Error("an unreadable schema is one")
+		}
+	}
+	if _, ok := schemas.Get(long); ok {
+		t.Error("a large schema is remembered")
+	}
+}
+
+func BenchmarkPoolSchema(b *testing.B) {
+	fields := map[string]any{}
+	for _, name := range strings.Split(strings.Repeat("abcdefgh", 10), "") {
+		fields[name+strings.Repeat("x", len(fields))] = map[string]any{"type": "string", "nullable": true}
+	}
+	text, err := json.Marshal(map[string]any{"resourceFields": fields})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := &provv1.RKEMachinePool{DynamicSchemaSpec: string(text)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := poolSchema(pool); !ok {
+			b.Fatal("unreadable")
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -170,14 +171,28 @@ func pools(cluster *provv1.Cluster) []provv1.RKEMachinePool {
 	return cluster.Spec.RKEConfig.MachinePools
 }
 
-// poolSchema reads a pool's copy of the driver's schema. An empty or unreadable copy counts as none.
+// poolSchema reads a pool's copy of the driver's schema. An empty or unreadable copy counts as none. The result is
+// shared and must not be modified.
 func poolSchema(pool *provv1.RKEMachinePool) (*mgmtv3.DynamicSchemaSpec, bool) {
 	if pool.DynamicSchemaSpec == "" {
 		return nil, false
+	}
+	if known, ok := schemas.Get(pool.DynamicSchemaSpec); ok {
+		spec, ok := known.(*mgmtv3.DynamicSchemaSpec)
+		return spec, ok
 	}
 	spec := &mgmtv3.DynamicSchemaSpec{}
 	if err := json.Unmarshal([]byte(pool.DynamicSchemaSpec), spec); err != nil {
 		return nil, false
 	}
+	if len(pool.DynamicSchemaSpec) <= schemaMax {
+		schemas.Add(pool.DynamicSchemaSpec, spec)
+	}
 	return spec, true
 }
+
+// schemas remembers decoded schemas by their text. Each pass over a Cluster reads the schema of each pool three times,
+// and all pools of a driver have the same. Users write the texts, so their number and size are limited.
+var schemas = lru.New(64)
+
+const schemaMax = 64 << 10
