@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,13 +37,43 @@ func TestSteps_CombineMachines(t *testing.T) {
 		expect("within the window")
 		time.Sleep(11 * time.Second)
 		expect("after the window", "3 machines are created: a, b, c")
-		create("d")
 		time.Sleep(20 * time.Second)
 		expect("another step has its own window", "Machine old was removed")
+		time.Sleep(time.Hour)
+		expect("nothing is left")
+		if len(s.open) > 0 {
+			t.Errorf("%d windows are open although nothing happens", len(s.open))
+		}
+		create("d")
+		time.Sleep(20 * time.Second)
 		s.end()
 		expect("at the end", "Machine d is created")
 		create("e")
 		time.Sleep(time.Hour)
 		expect("after the end")
+	})
+}
+
+// A rollout of many machines has few Events, and none of its machines is lost.
+func TestSteps_WindowsOfALongRollout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, machines := 0, 0
+		s := newSteps(func(e events.Event) {
+			told++
+			count := 1 // the message names the machine
+			_, _ = fmt.Sscanf(e.Message, "%d machines", &count)
+			machines += count
+		})
+		const all = 120
+		for i := range all {
+			s.add(events.MachineCreated(build.Cluster(demo), build.Machine(demo, fmt.Sprint("m", i), "w"))[0])
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(lastWindow)
+		// 5 in the first quarter of an hour, then one in 5 minutes.
+		if told > 30 || machines != all {
+			t.Errorf("%d events for %d of %d machines in two hours", told, machines, all)
+		}
+		s.end()
 	})
 }

@@ -14,6 +14,7 @@
 //   - A cache whose list fails keeps asking until the API server is healthy, even after the cache was stopped. Here
 //     that ends.
 //   - A panic in a handler ends the process. Here the handler fails, and the stack is logged.
+//   - Every handler of a kind runs for every object of it. Only limits a handler to the objects that it wants.
 //   - Caches cannot be started twice. Create new Clients for each term as a leader.
 //
 // Use:

@@ -49,6 +49,9 @@ func (b *Batch) Add(e Event) {
 	}
 }
 
+// Empty reports whether nothing was added.
+func (b *Batch) Empty() bool { return len(b.machines) == 0 }
+
 // Event returns one Event for all: "3 machines are ready: a, b, c". It names a few machines of many.
 func (b *Batch) Event() Event {
 	e := b.first
