@@ -332,4 +332,11 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "CAPI: \"embedded\" cannot share the caches of a host's controller factory") {
 		t.Errorf("error: %v", err)
 	}
+	_, err = New(Options{
+		RESTConfig: &rest.Config{}, InstanceID: "x", CAPI: CAPIExternal, CoreWrites: CoreWritesThrifty,
+		Settings: Settings{ServerURL: "https://x"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "CoreWrites: \"thrifty\" has no effect on a core in another process") {
+		t.Errorf("error: %v", err)
+	}
 }
