@@ -308,7 +308,8 @@ func TestServe_NamesMissingKinds(t *testing.T) {
 }
 
 func TestNew_ReportsAllErrors(t *testing.T) {
-	_, err := New(Options{CAPI: "none", CoreWrites: "some", CRDs: "some", Settings: Settings{ServerURL: "http://x/path"}})
+	_, err := New(Options{CAPI: "none", CoreWrites: "some", CRDs: "some",
+		Settings: Settings{ServerURL: "http://x/path"}})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -336,7 +337,8 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		RESTConfig: &rest.Config{}, InstanceID: "x", CAPI: CAPIExternal, CoreWrites: CoreWritesThrifty,
 		Settings: Settings{ServerURL: "https://x"},
 	})
-	if err == nil || !strings.Contains(err.Error(), "CoreWrites: \"thrifty\" has no effect on a core in another process") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "CoreWrites: \"thrifty\" has no effect on a core in another process") {
 		t.Errorf("error: %v", err)
 	}
 }

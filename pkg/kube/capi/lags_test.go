@@ -94,8 +94,8 @@ func expect(t *testing.T, api *memkube.Server, machines, deleted int) {
 			}
 		}
 		if got := len(api.Objects(kind)); got != machines || len(gone) != deleted {
-			t.Errorf("%d %s and %d deleted, want %d and %d; all writes:\n%s", got, resource, len(gone), machines, deleted,
-				strings.Join(all, "\n"))
+			t.Errorf("%d %s and %d deleted, want %d and %d; all writes:\n%s", got, resource, len(gone), machines,
+				deleted, strings.Join(all, "\n"))
 		}
 	}
 }
