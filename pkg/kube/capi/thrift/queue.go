@@ -28,6 +28,9 @@ const (
 	// complainAfter is how long caches may lag without a line in the log.
 	complainAfter = 10 * time.Second
 	machines      = "machine"
+	// drainRest is the time that a Machine requests while its deletion waits for pods or volumes. Cluster API has it
+	// as drainRetryInterval and waitForVolumeDetachRetryInterval.
+	drainRest = 20 * time.Second
 )
 
 // The delays after errors, as of controller-runtime.
@@ -170,16 +173,16 @@ func (q *queue) complain(request reconcile.Request, waits *item, now time.Time) 
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (q *queue) AddWithOpts(opts priorityqueue.AddOpts, requests ...reconcile.Request) {
-	if opts.After > 0 && !opts.RateLimited && q.controller == machines {
+	if opts.After == drainRest && !opts.RateLimited && q.controller == machines {
 		for _, request := range requests {
-			q.rest(request, opts.After)
+			q.rest(request)
 		}
 	}
 	q.PriorityQueue.AddWithOpts(opts, requests...)
 }
 
 // rest keeps a Machine that is being deleted from an earlier start than its reconcile requests.
-func (q *queue) rest(request reconcile.Request, after time.Duration) {
+func (q *queue) rest(request reconcile.Request) {
 	machine := q.thrift.caches.find(clusterv1.GroupVersion.WithKind("Machine"), request.NamespacedName)
 	if machine == nil || machine.GetDeletionTimestamp() == nil {
 		return
@@ -187,7 +190,7 @@ func (q *queue) rest(request reconcile.Request, after time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known := q.items[request]; known != nil && known.running {
-		known.rests = time.Now().Add(after)
+		known.rests = time.Now().Add(drainRest)
 	}
 }
 

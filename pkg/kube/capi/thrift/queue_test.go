@@ -3,6 +3,9 @@ package thrift
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -202,13 +205,14 @@ func TestQueue_BacksOffAfterErrors(t *testing.T) {
 
 // A Machine whose deletion waits for pods rests, although events arrive. So does no other Machine.
 func TestQueue_LetsADrainingMachineRest(t *testing.T) {
-	drain := 20 * time.Second
 	for name, test := range map[string]struct {
 		deleted bool
+		after   time.Duration
 		want    time.Duration
 	}{
-		"a Machine that is being deleted": {true, drain},
-		"a Machine that waits otherwise":  {false, machineInterval},
+		"a Machine that is being drained":               {true, drainRest, drainRest},
+		"a Machine that is deleted and waits otherwise": {true, drainRest - 1, machineInterval},
+		"a Machine that stays":                          {false, drainRest, machineInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLine(t, machines, func(l *line) {
@@ -221,7 +225,7 @@ func TestQueue_LetsADrainingMachineRest(t *testing.T) {
 				}
 				l.Add(named("a"))
 				l.expect("a", 0, soon)
-				l.AddWithOpts(priorityqueue.AddOpts{After: drain}, named("a"))
+				l.AddWithOpts(priorityqueue.AddOpts{After: test.after}, named("a"))
 				l.Done(named("a"))
 				l.Add(named("a"))
 				l.run("a", test.want, test.want+soon)
@@ -308,4 +312,31 @@ func TestQueue_Forgets(t *testing.T) {
 			t.Errorf("%d objects are remembered", got)
 		}
 	})
+}
+
+// The queue recognizes the rest of a Machine that drains by its length.
+func TestQueue_KnowsTheRestOfClusterAPI(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
+	dir, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)),
+		"core/reconcilers/machine/machine_controller.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(source)), " ")
+	for _, want := range []string{
+		fmt.Sprintf("drainRetryInterval = time.Duration(%d) * time.Second", int(drainRest.Seconds())),
+		fmt.Sprintf("waitForVolumeDetachRetryInterval = time.Duration(%d) * time.Second", int(drainRest.Seconds())),
+		"DeferNextReconcileForObject(machine, time.Now().Add(drainRetryInterval))",
+		"return ctrl.Result{RequeueAfter: drainRetryInterval}, nil",
+		"DeferNextReconcileForObject(machine, time.Now().Add(waitForVolumeDetachRetryInterval))",
+		"return ctrl.Result{RequeueAfter: waitForVolumeDetachRetryInterval}, nil",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("Cluster API's Machine controller no longer has %q: compare drainRest", want)
+		}
+	}
 }

@@ -50,7 +50,8 @@ func TestTransport_Learns(t *testing.T) {
 		"half an answer":                  {method: "POST", code: 201, answer: aMachine[:50], uncertain: true},
 		"a dry run":                       {method: "PATCH", query: "?dryRun=All", code: 200, answer: aMachine},
 		"a read":                          {method: "GET", code: 200, answer: aMachine},
-		"another form":                    {method: "POST", code: 201, media: runtime.ContentTypeProtobuf, answer: "k8s"},
+		"another form": {method: "POST", code: 201, media: runtime.ContentTypeProtobuf,
+			answer: "k8s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			thrifty := New(Options{})
