@@ -85,7 +85,9 @@ func (f *fleet) watchSettled() {
 	begin := time.Now()
 	f.log.awaitIdle(calm, 15*time.Minute)
 	waited := time.Since(begin) - calm
-	f.st.AwaitMachines(f.namespace, f.made*f.machines)
+	for i, namespace := range f.spaces {
+		f.st.AwaitMachines(namespace, (f.made-i+len(f.spaces)-1)/len(f.spaces)*f.machines)
+	}
 	f.say("settled")
 	f.log.restart()
 	f.profile("cpu-settled", "profile?seconds=30", time.Second)
@@ -133,14 +135,13 @@ func (f *fleet) sayWrites(when string, all []audit.Write) {
 // kill kills the server, starts it again, and edits a cluster at the same moment.
 func (f *fleet) kill() {
 	f.Helper()
-	edited := clusterName(f.made - 1)
 	before, changed := f.plans(), f.changes()
 	f.log.restart()
 	f.server.Kill()
 	begin := time.Now()
 	since := func() float64 { return round(time.Since(begin).Seconds()) }
 	f.server.Start()
-	f.edit(edited)
+	f.edit()
 	f.profile("cpu-restarted", "profile?seconds=20", 15*time.Second)
 	out := &Killed{}
 	plane.Until(f, 10*time.Minute, func() string {
@@ -158,7 +159,7 @@ func (f *fleet) kill() {
 		if out.ClusterAgentsSeconds == 0 && int(values[sessions]) >= f.made {
 			out.ClusterAgentsSeconds = since()
 		}
-		if out.WorkingSeconds == 0 && f.carriedOut(edited, before) {
+		if out.WorkingSeconds == 0 && f.carriedOut(before) {
 			out.WorkingSeconds = since()
 		}
 		if out.WorkingSeconds == 0 || out.NodeAgentsSeconds == 0 || out.ClusterAgentsSeconds == 0 {
@@ -168,13 +169,13 @@ func (f *fleet) kill() {
 	})
 	f.log.awaitIdle(calm, 15*time.Minute)
 	out.Unchanged = int(f.log.now.Report(1, 0, f.since(changed)).Unchanged)
-	f.finish(out, edited, before)
+	f.finish(out, before)
 }
 
-func (f *fleet) finish(out *Killed, edited string, before map[string]plan) {
+func (f *fleet) finish(out *Killed, before map[string]plan) {
 	f.Helper()
 	for name, now := range f.plans() {
-		if now.cluster == edited {
+		if now.cluster == f.edited() {
 			continue
 		}
 		out.Plans++
@@ -185,7 +186,7 @@ func (f *fleet) finish(out *Killed, edited string, before map[string]plan) {
 	if want := (f.made - 1) * f.machines; out.Plans != want {
 		f.Errorf("there are %d plans of other clusters, want %d", out.Plans, want)
 	}
-	others := f.writesToOthers(edited)
+	others := f.writesToOthers()
 	f.sayWrites("after the restart", others)
 	cpu, resident := f.usage()
 	out.Writes, out.CPUSeconds, out.ResidentMiB = len(others), round(cpu.Server), resident.Server
@@ -195,14 +196,18 @@ func (f *fleet) finish(out *Killed, edited string, before map[string]plan) {
 	f.sayFigures("killed", out)
 }
 
+// edited is the name of the cluster that is edited after the restart: the last one.
+func (f *fleet) edited() string { return clusterName(f.made - 1) }
+
 // writesToOthers returns the writes to objects of other clusters than the edited one.
-func (f *fleet) writesToOthers(edited string) []audit.Write {
+func (f *fleet) writesToOthers() []audit.Write {
 	f.Helper()
 	cluster := &provv1.Cluster{}
-	f.must(f.st.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: edited}, cluster))
+	f.must(f.st.Client.Get(f.Context(),
+		client.ObjectKey{Namespace: f.namespaceOf(f.made - 1), Name: f.edited()}, cluster))
 	var out []audit.Write
 	for _, w := range f.log.drover {
-		if !ofCluster(w.Name, edited) && w.Namespace != cluster.Status.ClusterName &&
+		if !ofCluster(w.Name, cluster.Name) && w.Namespace != cluster.Status.ClusterName &&
 			w.Name != cluster.Status.ClusterName {
 			out = append(out, w)
 		}
@@ -215,10 +220,10 @@ func ofCluster(name, cluster string) bool {
 	return name == cluster || len(name) > len(cluster) && name[:len(cluster)+1] == cluster+"-"
 }
 
-// edit changes the plan of a cluster's server.
-func (f *fleet) edit(name string) {
+// edit changes the plan of the last cluster's server.
+func (f *fleet) edit() {
 	f.Helper()
-	f.st.Edit(f.namespace, name, func(c *provv1.Cluster) {
+	f.st.Edit(f.namespaceOf(f.made-1), f.edited(), func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.AdditionalManifest = `apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -240,8 +245,8 @@ func (f *fleet) plans() map[string]plan {
 	out := map[string]plan{}
 	for next := ""; ; {
 		list := &corev1.SecretList{}
-		f.must(f.st.Client.List(f.Context(), list, client.InNamespace(f.namespace), client.Limit(200),
-			client.MatchingFields{"type": rkev1.SecretTypeMachinePlan}, client.Continue(next)))
+		f.must(f.st.Client.List(f.Context(), list, client.Limit(200), client.Continue(next),
+			client.MatchingFields{"type": rkev1.SecretTypeMachinePlan}))
 		for i := range list.Items {
 			secret := &list.Items[i]
 			out[secret.Name] = plan{secret.Labels[rkev1.ClusterNameLabel],
@@ -253,15 +258,15 @@ func (f *fleet) plans() map[string]plan {
 	}
 }
 
-// carriedOut reports whether a machine of an edited cluster has applied a new plan.
-func (f *fleet) carriedOut(cluster string, before map[string]plan) bool {
+// carriedOut reports whether a machine of the edited cluster has applied a new plan.
+func (f *fleet) carriedOut(before map[string]plan) bool {
 	f.Helper()
 	for name, old := range before {
-		if old.cluster != cluster {
+		if old.cluster != f.edited() {
 			continue
 		}
 		secret := &corev1.Secret{}
-		f.must(f.st.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: name}, secret))
+		f.must(f.st.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespaceOf(f.made - 1), Name: name}, secret))
 		raw := secret.Data[nodeplan.KeyPlan]
 		if sha256.Sum256(raw) != old.hash &&
 			string(secret.Data[nodeplan.KeyAppliedChecksum]) == nodeplan.Checksum(raw) {

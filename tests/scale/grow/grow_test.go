@@ -37,6 +37,7 @@ type Result struct {
 	Cores      int    `json:"cores"`
 	Clusters   int    `json:"clusters"`
 	Machines   int    `json:"machinesPerCluster"`
+	Namespaces int    `json:"namespaces"`
 	CoreWrites string `json:"coreWrites"`
 	// Seconds is the time from the first apply to the end of the last step.
 	Seconds float64  `json:"seconds"`
@@ -50,6 +51,8 @@ type Result struct {
 // sizes are the sizes of a run.
 type sizes struct {
 	clusters, machines, step int
+	// namespaces is the number of namespaces with the clusters.
+	namespaces int
 	// unready is the number of clusters that may be unready at the same time.
 	unready int
 	// settled is how long the settled fleet is watched.
@@ -73,6 +76,7 @@ func sizesOf(t *testing.T) sizes {
 		return value
 	}
 	s := sizes{clusters: number("CLUSTERS", 1000), machines: number("MACHINES", 3), unready: number("UNREADY", 40),
+		namespaces: number("NAMESPACES", 1),
 		settled:    time.Duration(number("SETTLED", 300)) * time.Second,
 		coreWrites: os.Getenv("DROVER_SCALE_CORE_WRITES"), profiles: os.Getenv("DROVER_SCALE_PROFILES")}
 	s.step = number("STEP", min(100, max(1, s.clusters/5)))
@@ -86,16 +90,16 @@ func sizesOf(t *testing.T) sizes {
 type fleet struct {
 	*testing.T
 	sizes
-	st        *stage.Stage
-	server    *replica.Replica
-	profiler  string // the server's address
-	nodes     *nodes
-	namespace string
-	begin     time.Time
-	log       *log
-	ready     *readiness
-	made      int
-	result    Result
+	st       *stage.Stage
+	server   *replica.Replica
+	profiler string // the server's address
+	nodes    *nodes
+	spaces   []string // the namespaces with the clusters
+	begin    time.Time
+	log      *log
+	ready    *readiness
+	made     int
+	result   Result
 }
 
 // TestGrow runs when DROVER_SCALE names a file for the result.
@@ -121,7 +125,7 @@ func newFleet(t *testing.T) *fleet {
 	f.nodes = newNodes(t, f.server)
 	f.st = stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) {
-			o.Boot, o.Install, o.Probe, o.Idle = time.Second, time.Second, time.Second, time.Minute
+			o.Boot, o.Install, o.Probe, o.Idle = time.Second, time.Second, time.Second, 2*time.Minute
 			o.Dial, o.Secrets, o.Log = replica.Dial(f.server), f.nodes.secrets, f.problem
 		},
 		Drover: func(*testing.T) { f.server.Start(); f.server.AwaitReady() },
@@ -129,13 +133,18 @@ func newFleet(t *testing.T) *fleet {
 	f.nodes.world = f.st.World
 	f.nodes.trust(f.st)
 	replica.Leader(t, time.Minute, f.server)
-	f.namespace = plane.Namespace(t)
+	for range f.namespaces {
+		f.spaces = append(f.spaces, plane.Namespace(t))
+	}
 	f.log = newLog(t)
-	f.ready = watchReadiness(t, f.namespace)
+	f.ready = watchReadiness(t)
 	f.result = Result{Cores: runtime.NumCPU(), Clusters: f.clusters, Machines: f.machines,
-		CoreWrites: cmp.Or(f.coreWrites, "default")}
+		Namespaces: f.namespaces, CoreWrites: cmp.Or(f.coreWrites, "default")}
 	return f
 }
+
+// namespaceOf returns the namespace of a cluster by its number.
+func (f *fleet) namespaceOf(i int) string { return f.spaces[i%len(f.spaces)] }
 
 // problem ignores the messages of machines. There are many of them, and the progress shows whether machines work.
 func (f *fleet) problem(string, ...any) {}

@@ -34,8 +34,8 @@ type readiness struct {
 	readyAt   map[string]time.Time
 }
 
-// watchReadiness watches the Clusters of a namespace until the test ends.
-func watchReadiness(t *testing.T, namespace string) *readiness {
+// watchReadiness watches the Clusters until the test ends.
+func watchReadiness(t *testing.T) *readiness {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	utilruntime.Must(provv1.AddToScheme(scheme))
@@ -49,7 +49,7 @@ func watchReadiness(t *testing.T, namespace string) *readiness {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for ctx.Err() == nil {
-			r.watch(ctx, watcher, namespace)
+			r.watch(ctx, watcher)
 		}
 	})
 	t.Cleanup(func() { cancel(); watching.Wait() })
@@ -57,8 +57,8 @@ func watchReadiness(t *testing.T, namespace string) *readiness {
 }
 
 // watch notes ready Clusters until the stream ends. Its first events are all Clusters.
-func (r *readiness) watch(ctx context.Context, watcher client.WithWatch, namespace string) {
-	stream, err := watcher.Watch(ctx, &provv1.ClusterList{}, client.InNamespace(namespace))
+func (r *readiness) watch(ctx context.Context, watcher client.WithWatch) {
+	stream, err := watcher.Watch(ctx, &provv1.ClusterList{})
 	if err != nil {
 		select {
 		case <-time.After(time.Second):

@@ -97,8 +97,8 @@ func (f *fleet) create(to int) {
 		f.awaitReady(f.unready - 1)
 		name := clusterName(f.made)
 		f.ready.applied(name)
-		f.st.Cluster(f.namespace, name, []string{stage.RKE2, stage.K3s}[f.made%2], stage.Pool("server", "ec", 1),
-			stage.Pool("worker", "w", int32(f.machines-1)))
+		f.st.Cluster(f.namespaceOf(f.made), name, []string{stage.RKE2, stage.K3s}[f.made%2],
+			stage.Pool("server", "ec", 1), stage.Pool("worker", "w", int32(f.machines-1)))
 		f.made++
 	}
 }
@@ -124,7 +124,7 @@ func (f *fleet) awaitReady(most int) {
 		}
 		if time.Since(since) > stuck {
 			for _, name := range unready[:min(5, len(unready))] {
-				f.say("%s", f.st.WaitingFor(f.namespace, name))
+				f.say("%s", f.waitingFor(name))
 			}
 			f.Fatalf("no cluster has become ready for %s; %d are unready", stuck, len(unready))
 		}
@@ -135,6 +135,16 @@ func (f *fleet) awaitReady(most int) {
 			f.FailNow()
 		}
 	}
+}
+
+// waitingFor returns what a cluster lacks.
+func (f *fleet) waitingFor(name string) string {
+	for i := range f.made {
+		if clusterName(i) == name {
+			return f.st.WaitingFor(f.namespaceOf(i), name)
+		}
+	}
+	return name
 }
 
 // usage returns the processor time in seconds and the resident memory in MiB of all processes.
