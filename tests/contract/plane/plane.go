@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ type Options struct {
 	// the API server, 127.0.0.1 by default.
 	Networks    []managementplane.Network
 	BindAddress string
+	// APIServerArgs are additional flags of the API server.
+	APIServerArgs []string
 	// WithoutCRDs leaves the installation of Drover's CRDs to the tests.
 	WithoutCRDs bool
 }
@@ -100,7 +103,7 @@ func start(dir string, opts Options, apiServerArgs ...string) (*managementplane.
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
 		Images: opts.Images, Networks: opts.Networks, BindAddress: opts.BindAddress, EndPods: true, AuditLog: true,
-		AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
+		AuditUsers: []string{Account}, APIServerArgs: slices.Concat(opts.APIServerArgs, apiServerArgs), Log: log,
 	})
 	if err != nil {
 		return nil, err

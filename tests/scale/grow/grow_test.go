@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run()) // no test needs a plane
 	}
 	logrus.SetLevel(logrus.ErrorLevel) // the library of the agents logs an error for each session that ends
-	os.Exit(stage.Main(m))
+	// A growing fleet writes more in five minutes, the default, than etcd's file may hold.
+	os.Exit(stage.Main(m, func(o *plane.Options) { o.APIServerArgs = []string{"--etcd-compaction-interval=1m"} }))
 }
 
 // Result is the result of one run. It is written after every step, so that a run that was stopped has one, too.
