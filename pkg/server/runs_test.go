@@ -21,8 +21,7 @@ func (w *world) runs() map[string]uint64 {
 	return out
 }
 
-// Handlers of Secrets run for their own Secrets only. Without a filter, each of them runs 73 times for
-// each machine.
+// Handlers of Secrets run for their own Secrets only. Without a filter, each of them runs 73 times for each machine.
 func TestStory_HandlersOfSecretsRunForTheirOwnSecrets(t *testing.T) {
 	const machines = 3
 	tell(t, func(w *world) {

@@ -50,7 +50,9 @@ func TestMemo_AnswersLikeInstall(t *testing.T) {
 			f.Stored.ResourceVersion, f.Stored.Data = "2", map[string][]byte{"manifest": []byte("edited")}
 		},
 		"the stored manifest is deleted": func(_ *clustermanifest.Source, f *clustermanifest.Facts) { f.Stored = nil },
-		"the agent connects":             func(_ *clustermanifest.Source, f *clustermanifest.Facts) { f.Kubeconfig = true },
+		"Drover reaches the cluster": func(_ *clustermanifest.Source, f *clustermanifest.Facts) {
+			f.Kubeconfig = true
+		},
 		"a wrong address": func(s *clustermanifest.Source, _ *clustermanifest.Facts) {
 			s.ServerURL = "http://drover.example.com"
 		},

@@ -12,8 +12,8 @@ import (
 )
 
 // quiet is a recorder without the normal Events of the core that repeat Events of Drover. Drover reports the same
-// changes of its clusters once for all machines that take a step together, on the provisioning Cluster (observe/events).
-// Warnings stay, and so do all Events of clusters of other providers.
+// changes of its clusters on the provisioning Cluster, once for all machines that take a step together (package
+// observe/events). Warnings stay, and so do all Events of clusters of other providers.
 type quiet struct{ record.EventRecorder }
 
 // Event implements record.EventRecorder.

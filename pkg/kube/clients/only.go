@@ -10,8 +10,8 @@ import (
 type onlyKey struct{}
 
 // Only limits the handler that is registered with the returned context to objects that wanted accepts. Keys of other
-// objects do not enter the queue for it. A cache holds all Secrets of a management cluster, and most handlers of Secrets
-// care about one type.
+// objects do not enter the queue for it. A cache holds all Secrets of a management cluster, and most of their handlers
+// are for one type.
 //
 // The handler runs once more when a wanted object is deleted, or when wanted accepts it no longer. So a handler that
 // keeps state about objects can forget it. The handler still checks its object: a factory of a host may ignore the

@@ -99,8 +99,8 @@ func TestMachineChanged(t *testing.T) {
 					"cluster.x-k8s.io/delete-machine selects it"},
 		},
 		"its pool is scaled down": {after: gone,
-			want: []string{"Cluster demo Normal MachineDeleting Machine a is removed, because its pool was scaled down " +
-				"or a user deleted it"}},
+			want: []string{"Cluster demo Normal MachineDeleting Machine a is removed, because its pool was scaled " +
+				"down or a user deleted it"}},
 		"the cluster is deleted": {after: gone, clusterDeleting: true,
 			want: []string{"Cluster demo Normal MachineDeleting Machine a is removed with its cluster"}},
 		"a deletion causes no second event": {before: gone, after: func(m *clusterv1.Machine) {

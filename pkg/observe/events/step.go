@@ -87,7 +87,8 @@ func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event
 
 // joining adds the steps of a machine that is being created.
 func (l *list) joining(condition func(string) transition, before, after *clusterv1.Machine) {
-	if made := condition(clusterv1.MachineInfrastructureReadyCondition); made.became(rkev1.ConditionTrue) && !hasJobs(after) {
+	made := condition(clusterv1.MachineInfrastructureReadyCondition)
+	if made.became(rkev1.ConditionTrue) && !hasJobs(after) {
 		l.step(ReasonInfrastructureReady, after.Name, "Machine %s has a host", "%d machines have a host")
 	}
 	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
