@@ -157,7 +157,10 @@ func TestPatches(t *testing.T) {
 		"json patches by path": {types.JSONPatchType,
 			`[{"op":"replace","path":"/spec/containers/0/image","value":"4"}]`, "a=4"},
 		"json patches may contain tests": {types.JSONPatchType,
-			`[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "error"},
+			`[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "Invalid, 0 causes"},
+		"json patches need the parent of a path": {types.JSONPatchType,
+			`[{"op":"add","path":"/status/conditions/9/type","value":"x"}]`, "Invalid, 0 causes"},
+		"json patches are lists": {types.JSONPatchType, `{}`, "BadRequest, 0 causes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", types.MergePatchType,
@@ -166,7 +169,15 @@ func TestPatches(t *testing.T) {
 			got, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", tc.kind, []byte(tc.body), metav1.PatchOptions{})
 			var found []string
 			if err != nil {
-				found = []string{"error"}
+				status := &apierrors.StatusError{}
+				if !errors.As(err, &status) {
+					t.Fatal(err)
+				}
+				causes := 0
+				if status.ErrStatus.Details != nil {
+					causes = len(status.ErrStatus.Details.Causes)
+				}
+				found = []string{fmt.Sprintf("%s, %d causes", status.ErrStatus.Reason, causes)}
 			} else {
 				for _, c := range got.Spec.Containers {
 					found = append(found, c.Name+"="+c.Image)

@@ -2,6 +2,7 @@ package memkube
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	jsonpatch "github.com/evanphx/json-patch"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -111,12 +113,17 @@ func (s *Server) patched(t *table, r *Request, current *unstructured.Unstructure
 	default:
 		return nil, unsupported(r.contentType)
 	}
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest("patch: " + err.Error())
 	}
 	return toObject(after)
 }
 
+// jsonPatched answers a patch whose test fails, or whose path is missing, as the API server does. That answer names no
+// field, which distinguishes it from the answer about an invalid object.
 func jsonPatched(before, patch []byte) ([]byte, error) {
 	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
@@ -124,7 +131,8 @@ func jsonPatched(before, patch []byte) ([]byte, error) {
 	}
 	after, err := decoded.Apply(before)
 	if err != nil {
-		return nil, err
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+			err.Error(), 0, false)
 	}
 	return after, nil
 }
