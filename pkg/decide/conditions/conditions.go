@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,6 +43,20 @@ func Set(list *[]rkev1.GenericCondition, c Condition, now time.Time) bool {
 	}
 	old.Status, old.Reason, old.Message, old.LastUpdateTime = c.Status, c.Reason, c.Message, stamp
 	return true
+}
+
+// SameStatuses reports whether two lists have the same conditions with the same statuses. Reasons, messages and times
+// may differ: a program that waits for a status needs none of these. An absent condition is as good as an Unknown one.
+func SameStatuses(a, b []rkev1.GenericCondition) bool {
+	return includes(a, b) && includes(b, a)
+}
+
+// includes reports whether a list has the known statuses of another one.
+func includes(list, other []rkev1.GenericCondition) bool {
+	return !slices.ContainsFunc(other, func(c rkev1.GenericCondition) bool {
+		found := Get(list, c.Type)
+		return found == nil && c.Status != rkev1.ConditionUnknown || found != nil && found.Status != c.Status
+	})
 }
 
 // Get returns the condition of that type, or nil. The pointer refers to the list's own element.

@@ -1,6 +1,8 @@
 package conditions
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +72,35 @@ func TestSet(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, tc.list); diff != "" {
 				t.Errorf("list (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSameStatuses(t *testing.T) {
+	list := func(of ...string) []rkev1.GenericCondition {
+		var out []rkev1.GenericCondition
+		for _, one := range of {
+			kind, status, _ := strings.Cut(one, "=")
+			out = append(out, rkev1.GenericCondition{Type: kind, Status: status, Message: fmt.Sprint(len(of))})
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		a, b []rkev1.GenericCondition
+		want bool
+	}{
+		"nothing":                         {want: true},
+		"the same":                        {list("A=True", "B=False"), list("A=True", "B=False"), true},
+		"another order":                   {list("A=True", "B=False"), list("B=False", "A=True"), true},
+		"a new condition that is known":   {list("A=True"), list("A=True", "B=False"), false},
+		"a new condition that is Unknown": {list("A=True"), list("A=True", "B=Unknown"), true},
+		"a transition":                    {list("A=Unknown"), list("A=True"), false},
+		"a transition to Unknown":         {list("A=True"), list("A=Unknown"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if SameStatuses(tc.a, tc.b) != tc.want || SameStatuses(tc.b, tc.a) != tc.want {
+				t.Errorf("want %v in both directions", tc.want)
 			}
 		})
 	}
