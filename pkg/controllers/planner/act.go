@@ -178,7 +178,8 @@ func (a *actor) withdraw(e planner.WithdrawInitLabel) error {
 
 func (a *actor) setCondition(e planner.SetMachineCondition) error {
 	found := a.view.machines[e.Machine]
-	stored, err := a.MachineStore.SetCondition(found, rkev1.ConditionReconciled, e.Condition, a.Now())
+	stored, err := a.MachineStore.SetConditions(found,
+		planstore.Conditions{rkev1.ConditionReconciled: e.Condition}, a.Now())
 	if apierrors.IsNotFound(err) {
 		return nil // the Machine is gone, and its conditions with it
 	}

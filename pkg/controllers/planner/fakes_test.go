@@ -161,9 +161,10 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 		func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
 			return f.machine.DeepCopy(), f.write("mark")
 		}).AnyTimes()
-	m.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) {
-		return m, f.write("condition")
-	}).AnyTimes()
+	m.EXPECT().Patch("ns", "m", types.JSONPatchType, gomock.Any(), "status").DoAndReturn(
+		func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
+			return f.machine.DeepCopy(), f.write("condition")
+		}).AnyTimes()
 	f.deps.Machines = m
 }
 

@@ -2,6 +2,7 @@ package plansecret
 
 import (
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,6 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
 // decision is the meaning of a report.
@@ -64,17 +66,58 @@ func failure(unit string) string {
 }
 
 // act records the decision in the Secret and on the Machine. After a conflict, the event of the newer object retries.
+// What merely succeeded may wait for the next write of the same object.
 func (h *handler) act(secret *corev1.Secret, v *view, d decision) error {
-	_, err := h.plans.NoteReport(secret, d.probesPassed, h.Now())
+	wait, err := h.actOnSecret(secret, d)
+	left, machineErr := h.actOnMachine(v, d)
+	if wait = soonest(wait, left); wait > 0 {
+		h.Secrets.EnqueueAfter(secret.Namespace, secret.Name, wait)
+	}
+	return errors.Join(err, machineErr)
+}
+
+// actOnSecret returns how long the copy of the plan may wait for the probes: when they pass, the Secret is written
+// anyway.
+func (h *handler) actOnSecret(secret *corev1.Secret, d decision) (time.Duration, error) {
+	noted := secret.Annotations[rkev1.PlanProbesPassedAnnotation] != ""
+	if _, changed := nodeplan.Applied(secret.Data); changed && !noted && !d.probesPassed {
+		if left := h.copies.Left(secret.UID, h.Now()); left > 0 {
+			return left, nil
+		}
+	}
+	stored, err := h.plans.NoteReport(secret, d.probesPassed, h.Now())
+	h.copies.End(secret.UID)
+	if stored != nil {
+		h.written.Replaced(secret, stored, h.Now())
+	}
 	if apierrors.IsConflict(err) {
 		err = nil
 	}
-	if d.condition == (planner.Condition{}) || d.condition == v.applied {
-		return err
+	return 0, err
+}
+
+// actOnMachine returns how long the condition may wait for the planner, which mostly changes another condition after
+// the same report. A failure does not wait. Without a change, a former proposal is withdrawn.
+func (h *handler) actOnMachine(v *view, d decision) (left time.Duration, err error) {
+	want := planstore.Conditions{}
+	if d.condition != (planner.Condition{}) && d.condition != v.applied {
+		want[rkev1.ConditionPlanApplied] = d.condition
 	}
-	_, machineErr := h.MachineStore.SetCondition(v.machine, rkev1.ConditionPlanApplied, d.condition, h.Now())
-	if apierrors.IsNotFound(machineErr) || apierrors.IsConflict(machineErr) {
-		machineErr = nil
+	if len(want) > 0 && (d.condition.Status == corev1.ConditionFalse || h.atOnce) {
+		_, err = h.MachineStore.SetConditions(v.machine, want, h.Now())
+	} else {
+		left, err = h.MachineStore.Propose(v.machine, want, h.Now())
 	}
-	return errors.Join(err, machineErr)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		err = nil
+	}
+	return left, err
+}
+
+// soonest returns the shorter of two times, zero for none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }

@@ -14,6 +14,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
@@ -45,11 +46,21 @@ type handler struct {
 	plans *planstore.Plans
 	// marks holds the instance mark last seen on each Cluster, by UID.
 	marks sync.Map
+	// copies lets the copies of applied plans wait.
+	copies *ownwrites.Patience
+	// written remembers the replaced versions of plan Secrets.
+	written *ownwrites.Statuses
+	// atOnce means that nothing waits.
+	atOnce bool
 }
+
+// copyWaits is how long the copy of an applied plan waits for the probes of the plan.
+const copyWaits = 3 * time.Second
 
 // Register starts reading reports, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
+	h.copies = ownwrites.NewPatience(copyWaits)
 	d.Secrets.OnChange(clients.Only(ctx, isPlan), handlerName, h.onChange)
 	if err := wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines); err != nil || d.Taken == nil {
 		return err
@@ -68,7 +79,7 @@ func newHandler(d Deps) *handler {
 		d.MachineStore = planstore.NewMachines(d.Machines)
 	}
 	d.Machines.Cache().AddIndexer(planstore.ByPlanSecret, planstore.IndexByPlanSecret)
-	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets)}
+	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets), written: ownwrites.NewStatuses()}
 }
 
 // ofTaken returns the plan Secrets of a Cluster whose mark has just become this instance's, because their reports are
@@ -96,13 +107,16 @@ func (h *handler) ofTaken(cluster *provv1.Cluster) []wakeup.Key {
 // Rehearse runs the handler once for a plan Secret. With Deps from a stage (package rehearsal), it only lists what it
 // would write.
 func Rehearse(d Deps, secret *corev1.Secret) error {
-	_, err := newHandler(d).onChange("", secret)
+	h := newHandler(d)
+	h.atOnce = true
+	_, err := h.onChange("", secret)
 	return err
 }
 
 // onChange reconciles one plan Secret.
 func (h *handler) onChange(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
-	if secret == nil || secret.DeletionTimestamp != nil || !isPlan(secret) || len(secret.Data) == 0 {
+	if secret == nil || secret.DeletionTimestamp != nil || !isPlan(secret) || len(secret.Data) == 0 ||
+		h.written.Behind(secret, h.Now()) {
 		return secret, nil
 	}
 	v, err := h.gather(secret)

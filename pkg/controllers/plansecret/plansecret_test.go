@@ -2,6 +2,7 @@ package plansecret
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch"
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
@@ -16,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -39,13 +42,15 @@ type fakes struct {
 	stored   *corev1.Secret
 	writes   []string
 	fail     map[string]error
+	now      time.Time
+	again    time.Duration
 }
 
 func newFakes(t *testing.T) *fakes {
 	t.Helper()
 	c := gomock.NewController(t)
 	f := &fakes{
-		instance: "me", fail: map[string]error{},
+		instance: "me", fail: map[string]error{}, now: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
 		machine: &clusterv1.Machine{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", Labels: map[string]string{}},
 			Spec: clusterv1.MachineSpec{ClusterName: "demo",
@@ -62,6 +67,8 @@ func newFakes(t *testing.T) *fakes {
 		f.writes, f.stored = append(f.writes, "secret"), s
 		return s, f.fail["secret"]
 	}).AnyTimes()
+	secrets.EXPECT().EnqueueAfter("ns", "boot-machine-plan", gomock.Any()).Do(
+		func(_, _ string, after time.Duration) { f.again = after }).AnyTimes()
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
 	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
 	machineCache.EXPECT().AddIndexer(planstore.ByPlanSecret, gomock.Any())
@@ -75,10 +82,7 @@ func newFakes(t *testing.T) *fakes {
 	machines.EXPECT().Cache().Return(machineCache).AnyTimes()
 	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &clusterv1.Machine{}, 0,
 		cache.Indexers{})).AnyTimes()
-	machines.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) {
-		f.writes, f.machine = append(f.writes, "condition"), m
-		return m, f.fail["condition"]
-	}).AnyTimes()
+	machines.EXPECT().Patch("ns", "m", types.JSONPatchType, gomock.Any(), "status").DoAndReturn(f.patch).AnyTimes()
 	clusters := fake.NewMockCacheInterface[*provv1.Cluster](c)
 	clusters.EXPECT().Get("ns", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) {
 		return &provv1.Cluster{
@@ -94,12 +98,46 @@ func newFakes(t *testing.T) *fakes {
 	err := Register(t.Context(), Deps{
 		InstanceID: "me", Secrets: secrets, Machines: machines, ControlPlanes: controlPlanes,
 		ProvisioningClusters: clusters,
-		Now:                  func() time.Time { return time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC) },
+		Now:                  func() time.Time { return f.now },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// patch carries out a patch of the Machine.
+func (f *fakes) patch(_, _ string, _ types.PatchType, body []byte, _ ...string) (*clusterv1.Machine, error) {
+	f.writes = append(f.writes, "condition")
+	before, err := json.Marshal(f.machine)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return nil, err
+	}
+	after, err := patch.Apply(before)
+	if err != nil {
+		return nil, err
+	}
+	f.machine = &clusterv1.Machine{}
+	return f.machine, errors.Join(json.Unmarshal(after, f.machine), f.fail["condition"])
+}
+
+// run runs the handler, and once more when it asks for that.
+func (f *fakes) run(secret *corev1.Secret) error {
+	for range 3 {
+		f.again = 0
+		if _, err := f.handler("ns/boot-machine-plan", secret); err != nil || f.again == 0 {
+			return err
+		}
+		f.now = f.now.Add(f.again)
+		if f.stored != nil {
+			secret = f.stored
+		}
+	}
+	return errors.New("it waits forever")
 }
 
 // report returns a plan Secret as an agent would have written it.
@@ -138,16 +176,16 @@ func TestHandler(t *testing.T) {
 		"the agent has not reported": {},
 		"applied": {
 			report:     map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`},
-			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+			wantWrites: []string{"condition", "secret"}, wantCondition: "True",
 		},
 		"applied and healthy": {
 			report:     map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": healthy},
-			wantWrites: []string{"secret", "condition"}, wantCondition: "True", wantPassed: true,
+			wantWrites: []string{"condition", "secret"}, wantCondition: "True", wantPassed: true,
 		},
 		"a probe without a report": {
 			report: map[string]string{"applied-checksum": "CHECKSUM",
 				"probe-statuses": `{"etcd":{"healthy":true}}`},
-			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+			wantWrites: []string{"condition", "secret"}, wantCondition: "True",
 		},
 		"healthy with the former plan": {
 			report: map[string]string{"applied-checksum": "before", "probe-statuses": healthy},
@@ -187,7 +225,7 @@ func TestHandler(t *testing.T) {
 			wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
 		"an invalid report": {report: map[string]string{"applied-checksum": "CHECKSUM",
-			"probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
+			"probe-statuses": "{"}, wantWrites: []string{"condition", "secret"}, wantCondition: "True"},
 		"a cluster of another instance": {report: map[string]string{"applied-checksum": "CHECKSUM"},
 			given: func(f *fakes) { f.instance = "you" }},
 		"without a machine": {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) {
@@ -198,7 +236,7 @@ func TestHandler(t *testing.T) {
 			given: func(f *fakes) {
 				f.fail["secret"] = apierrors.NewConflict(gr, "x", errors.New("modified"))
 			},
-			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+			wantWrites: []string{"condition", "secret"}, wantCondition: "True",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,10 +246,10 @@ func TestHandler(t *testing.T) {
 			}
 			secret := report(t, tc.report)
 			before := secret.DeepCopy()
-			if _, err := f.handler("ns/boot-machine-plan", secret); err != nil {
+			if err := f.run(secret); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(f.writes, tc.wantWrites) {
+			if slices.Sort(f.writes); !slices.Equal(f.writes, tc.wantWrites) {
 				t.Errorf("writes are %v, want %v", f.writes, tc.wantWrites)
 			}
 			if secret.String() != before.String() {
@@ -231,7 +269,7 @@ func TestHandler(t *testing.T) {
 			}
 			if f.stored != nil && tc.wantPassed {
 				f.writes = nil
-				if _, err := f.handler("ns/boot-machine-plan", f.stored); err != nil || len(f.writes) > 0 {
+				if err := f.run(f.stored); err != nil || len(f.writes) > 0 {
 					t.Errorf("the second pass writes %v, error %v", f.writes, err)
 				}
 			}
@@ -242,8 +280,8 @@ func TestHandler(t *testing.T) {
 func TestHandler_ReturnsErrors(t *testing.T) {
 	f := newFakes(t)
 	f.fail["secret"] = apierrors.NewForbidden(gr, "x", errors.New("no"))
-	if _, err := f.handler("ns/boot-machine-plan",
-		report(t, map[string]string{"applied-checksum": "CHECKSUM"})); !apierrors.IsForbidden(err) {
+	err := f.run(report(t, map[string]string{"applied-checksum": "CHECKSUM"}))
+	if !apierrors.IsForbidden(err) {
 		t.Errorf("error is %v", err)
 	}
 	f = newFakes(t)
@@ -269,7 +307,7 @@ func TestHandler_CopiesNoOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)
 			secret := report(t, data)
-			if _, err := f.handler("ns/boot-machine-plan", secret); err != nil {
+			if err := f.run(secret); err != nil {
 				t.Fatal(err)
 			}
 			if conditions.GetMeta(f.machine.Status.Conditions, "PlanApplied") == nil ||
@@ -316,4 +354,41 @@ func TestOfTaken_WakesOnceForEachMark(t *testing.T) {
 			t.Errorf("%+v wakes %v", step, keys)
 		}
 	}
+}
+
+// A success waits a moment for other writes of the same objects. A failure does not, and a success that a failure
+// follows is never written.
+func TestHandler_SuccessWaitsForOtherWrites(t *testing.T) {
+	f := newFakes(t)
+	handle := func(data map[string]string, want ...string) {
+		t.Helper()
+		f.writes, f.again = nil, 0
+		secret := report(t, data)
+		secret.UID = "s"
+		if _, err := f.handler("ns/boot-machine-plan", secret); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(f.writes, want) {
+			t.Errorf("writes are %v, want %v", f.writes, want)
+		}
+	}
+	failed := map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"}
+	applied := map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`}
+	healthy := map[string]string{"applied-checksum": "CHECKSUM",
+		"probe-statuses": `{"etcd":{"healthy":true},"kubelet":{"healthy":true}}`}
+	handle(failed, "condition")
+	handle(applied)
+	if f.again != planstore.ProposalWaits {
+		t.Errorf("next pass after %s", f.again)
+	}
+	f.now = f.now.Add(f.again / 2)
+	handle(failed)
+	f.now = f.now.Add(f.again * 2)
+	handle(applied)
+	f.now = f.now.Add(f.again)
+	handle(applied, "condition")
+	if f.again <= 0 || f.again > copyWaits {
+		t.Errorf("the copy is written after %s", f.again)
+	}
+	handle(healthy, "secret")
 }

@@ -7,22 +7,18 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
 // MachineClient is the part of a Machine client that is needed.
 type MachineClient interface {
 	Get(namespace, name string, options metav1.GetOptions) (*clusterv1.Machine, error)
-	UpdateStatus(*clusterv1.Machine) (*clusterv1.Machine, error)
 	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*clusterv1.Machine, error)
 }
 
@@ -33,6 +29,8 @@ type Machines struct {
 
 	mu     sync.Mutex
 	stored map[types.UID]stored
+	// proposed holds conditions that wait for another write to the same Machine.
+	proposed map[types.UID]proposal
 	// dropping is true while a call of drop is scheduled.
 	dropping bool
 }
@@ -49,7 +47,7 @@ const shownAfter = 10 * time.Second
 
 // NewMachines returns a store over a client.
 func NewMachines(client MachineClient) *Machines {
-	return &Machines{client: client, stored: map[types.UID]stored{}}
+	return &Machines{client: client, stored: map[types.UID]stored{}, proposed: map[types.UID]proposal{}}
 }
 
 // newest returns the cached Machine, or a newer version that was written.
@@ -78,7 +76,7 @@ func (s *Machines) remember(machine *clusterv1.Machine) *clusterv1.Machine {
 
 // dropLater schedules drop while something is remembered.
 func (s *Machines) dropLater() {
-	if !s.dropping && len(s.stored) > 0 {
+	if !s.dropping && len(s.stored)+len(s.proposed) > 0 {
 		s.dropping = true
 		time.AfterFunc(shownAfter, s.drop)
 	}
@@ -89,6 +87,7 @@ func (s *Machines) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.stored, func(_ types.UID, one stored) bool { return time.Since(one.at) >= shownAfter })
+	maps.DeleteFunc(s.proposed, func(_ types.UID, one proposal) bool { return time.Since(one.at) >= shownAfter })
 	s.dropping = false
 	s.dropLater()
 }
@@ -160,88 +159,4 @@ func orNull(value string) any {
 		return nil
 	}
 	return value
-}
-
-// SetCondition writes a condition of a Machine, into its list and into the deprecated list of older tools. It returns
-// nil if the condition is already there. Cluster API writes the status of Machines all the time, so SetCondition reads
-// the Machine again after a conflict and retries once.
-func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want planner.Condition,
-	now time.Time) (*clusterv1.Machine, error) {
-	base := s.newest(cached)
-	stored, err := s.setCondition(base.DeepCopy(), kind, want, now)
-	if apierrors.IsConflict(err) {
-		var live *clusterv1.Machine
-		live, err = s.client.Get(cached.Namespace, cached.Name, metav1.GetOptions{})
-		if err == nil && live.UID == cached.UID {
-			stored, err = s.setCondition(live, kind, want, now)
-		}
-	}
-	if err != nil {
-		s.Forget(cached.UID)
-		return nil, fmt.Errorf("set condition %s of machine %s: %w", kind, cached.Name, err)
-	}
-	return stored, nil
-}
-
-// setCondition returns nil if the condition is already there.
-func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition,
-	now time.Time) (*clusterv1.Machine, error) {
-	if !setBoth(machine, kind, want, now) {
-		return nil, nil
-	}
-	stored, err := s.client.UpdateStatus(machine)
-	if err != nil {
-		return nil, err
-	}
-	return s.remember(stored), nil
-}
-
-// ReadCondition returns a condition of a Machine as the planner compares it, zero when absent.
-func ReadCondition(machine *clusterv1.Machine, kind string) planner.Condition {
-	c := conditions.GetMeta(machine.Status.Conditions, kind)
-	if c == nil {
-		return planner.Condition{}
-	}
-	return planner.Condition{Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
-}
-
-func setBoth(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) bool {
-	if ReadCondition(machine, kind) == want {
-		return false
-	}
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
-		Type: kind, Status: string(want.Status), Reason: want.Reason, Message: want.Message,
-	}, machine.Generation, now)
-	setDeprecated(machine, kind, want, now)
-	return true
-}
-
-// setDeprecated writes the condition into the list that tools of the older API read.
-//
-//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (docs/wire/names.md#conditions)
-func setDeprecated(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) {
-	if machine.Status.Deprecated == nil {
-		machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
-	}
-	if machine.Status.Deprecated.V1Beta1 == nil {
-		machine.Status.Deprecated.V1Beta1 = &clusterv1.MachineV1Beta1DeprecatedStatus{}
-	}
-	list := &machine.Status.Deprecated.V1Beta1.Conditions
-	next := clusterv1.Condition{
-		Type: clusterv1.ConditionType(kind), Status: want.Status, Reason: want.Reason, Message: want.Message,
-		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
-	}
-	if want.Status == corev1.ConditionFalse {
-		next.Severity = clusterv1.ConditionSeverityError
-	}
-	for i := range *list {
-		if (*list)[i].Type == next.Type {
-			if (*list)[i].Status == next.Status {
-				next.LastTransitionTime = (*list)[i].LastTransitionTime
-			}
-			(*list)[i] = next
-			return
-		}
-	}
-	*list = append(*list, next)
 }

@@ -140,6 +140,7 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 // sizes returns the sizes in a plan secret other than the next plan: the copy of the applied plan, and the rest,
 // including what a delivery adds.
 func sizes(data map[string][]byte) (applied, reports int) {
+	data, _ = nodeplan.Applied(data)
 	kept, err := nodeplan.Deliver(data, nodeplan.Delivery{MaxFailures: nodeplan.NoLimit, FailureThreshold: 1})
 	if err != nil {
 		return 0, size(data) // these limits are never refused
@@ -151,7 +152,8 @@ func sizes(data map[string][]byte) (applied, reports int) {
 // Deliver writes a plan into the found secret and returns the stored one, or the given one if it already has the plan.
 // It returns a conflict unchanged, because the decision used an old view. An annotation records now.
 func (p *Plans) Deliver(found *corev1.Secret, d planner.DeliverPlan, now time.Time) (*corev1.Secret, error) {
-	data, err := nodeplan.Deliver(found.Data, nodeplan.Delivery{
+	noted, _ := nodeplan.Applied(found.Data) // the former plan may still wait for its copy
+	data, err := nodeplan.Deliver(noted, nodeplan.Delivery{
 		Plan:             d.Delivery.Plan,
 		MaxFailures:      d.Delivery.MaxFailures,
 		FailureThreshold: d.Delivery.FailureThreshold,

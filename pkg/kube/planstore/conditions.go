@@ -1,0 +1,262 @@
+package planstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// Conditions holds conditions of a Machine by type.
+type Conditions map[string]planner.Condition
+
+// ProposalWaits is how long proposed conditions wait for another write to their Machine.
+const ProposalWaits = time.Second
+
+type proposal struct {
+	want  Conditions
+	since time.Time // on the caller's clock
+	at    time.Time
+}
+
+// Propose writes conditions of a Machine with the next call of SetConditions, so that one event costs one write. It
+// returns how long they may still wait. The caller then proposes them again, and a proposal that has waited is written.
+// Zero means that the conditions are written. Another proposal for the Machine replaces the former one, and an empty
+// one withdraws it.
+func (s *Machines) Propose(cached *clusterv1.Machine, want Conditions, now time.Time) (time.Duration, error) {
+	missing := Conditions{}
+	for kind, condition := range want {
+		if ReadCondition(s.newest(cached), kind) != condition {
+			missing[kind] = condition
+		}
+	}
+	if left := s.propose(cached.UID, missing, now); left > 0 {
+		return left, nil
+	}
+	_, err := s.SetConditions(cached, missing, now)
+	return 0, err
+}
+
+// propose records a proposal, and returns how long it may still wait.
+func (s *Machines) propose(machine types.UID, want Conditions, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(want) == 0 {
+		delete(s.proposed, machine)
+		return 0
+	}
+	known, ok := s.proposed[machine]
+	if !ok || !maps.Equal(known.want, want) {
+		known = proposal{want: want, since: now, at: time.Now()}
+		s.proposed[machine] = known
+		s.dropLater()
+	}
+	return max(0, ProposalWaits-now.Sub(known.since))
+}
+
+// withProposed adds what is proposed for a Machine.
+func (s *Machines) withProposed(machine types.UID, want Conditions) Conditions {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := maps.Clone(s.proposed[machine].want)
+	if all == nil {
+		return want
+	}
+	maps.Copy(all, want)
+	return all
+}
+
+var errMoved = errors.New("another client moves the conditions of the machine")
+
+// SetConditions writes conditions of a Machine, into its list and into the deprecated list of older tools. It returns
+// nil if all are already there. One patch changes these conditions alone, because Cluster API writes the status of
+// Machines all the time. If a condition has moved within its list, SetConditions reads the Machine and retries once.
+func (s *Machines) SetConditions(cached *clusterv1.Machine, want Conditions, now time.Time) (*clusterv1.Machine,
+	error) {
+	want = s.withProposed(cached.UID, want)
+	stored, err := s.patchConditions(s.newest(cached), want, now)
+	if isMoved(err) {
+		var live *clusterv1.Machine
+		live, err = s.client.Get(cached.Namespace, cached.Name, metav1.GetOptions{})
+		if err == nil && live.UID == cached.UID {
+			stored, err = s.patchConditions(live, want, now)
+		}
+	}
+	if isMoved(err) {
+		err = apierrors.NewConflict(clusterv1.GroupVersion.WithResource("machines").GroupResource(), cached.Name,
+			errMoved)
+	}
+	if err != nil {
+		s.Forget(cached.UID)
+		return nil, fmt.Errorf("set conditions of machine %s: %w", cached.Name, err)
+	}
+	s.propose(cached.UID, nil, now)
+	return stored, nil
+}
+
+// isMoved reports whether the API server refused a patch because of one of its tests. The answer then names no field,
+// and an answer about an invalid condition does.
+func isMoved(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
+}
+
+// patchConditions returns nil if all conditions are already there.
+func (s *Machines) patchConditions(before *clusterv1.Machine, want Conditions, now time.Time) (*clusterv1.Machine,
+	error) {
+	after := before.DeepCopy()
+	var changed []string
+	for _, kind := range slices.Sorted(maps.Keys(want)) {
+		if setBoth(after, kind, want[kind], now) {
+			changed = append(changed, kind)
+		}
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	body, err := json.Marshal(conditionsPatch(before, after, changed))
+	if err != nil {
+		return nil, fmt.Errorf("encode the conditions: %w", err)
+	}
+	stored, err := s.client.Patch(before.Namespace, before.Name, types.JSONPatchType, body, "status")
+	if err != nil {
+		return nil, err
+	}
+	return s.remember(stored), nil
+}
+
+// operation is an operation of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+const (
+	conditionsPath = "/status/conditions"
+	deprecatedPath = "/status/deprecated"
+)
+
+// conditionsPatch returns the patch that changes the conditions of these types. It tests the UID and the place of each
+// condition. Only where it creates a list it also tests the version, because the list of another client may be newer.
+//
+//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (docs/wire/names.md#conditions)
+func conditionsPatch(before, after *clusterv1.Machine, changed []string) []operation {
+	patch := []operation{{"test", "/metadata/uid", before.UID}}
+	create := func(path string, value any) {
+		if before.ResourceVersion != "" { // a rehearsed object may have none
+			patch = append(patch, operation{"test", "/metadata/resourceVersion", before.ResourceVersion})
+		}
+		patch = append(patch, operation{"add", path, value})
+	}
+	was, is := before.Status.Deprecated, after.Status.Deprecated
+	switch {
+	case equality.Semantic.DeepEqual(before.Status, clusterv1.MachineStatus{}):
+		create("/status", after.Status)
+		return patch
+	case len(before.Status.Conditions) == 0:
+		create(conditionsPath, after.Status.Conditions)
+	default:
+		patch = append(patch, placed(conditionsPath, before.Status.Conditions, after.Status.Conditions, changed,
+			func(c metav1.Condition) string { return c.Type })...)
+	}
+	switch {
+	case was == nil:
+		create(deprecatedPath, is)
+	case was.V1Beta1 == nil:
+		create(deprecatedPath+"/v1beta1", is.V1Beta1)
+	case len(was.V1Beta1.Conditions) == 0:
+		create(deprecatedPath+"/v1beta1/conditions", is.V1Beta1.Conditions)
+	default:
+		patch = append(patch, placed(deprecatedPath+"/v1beta1/conditions", was.V1Beta1.Conditions,
+			is.V1Beta1.Conditions, changed, func(c clusterv1.Condition) string { return string(c.Type) })...)
+	}
+	return patch
+}
+
+// placed returns the operations that replace conditions of a list at their places, or append them. The API server
+// refuses a second condition of the same type.
+func placed[C any](path string, before, after []C, changed []string, typeOf func(C) string) []operation {
+	var patch []operation
+	for _, kind := range changed {
+		isKind := func(c C) bool { return typeOf(c) == kind }
+		value := after[slices.IndexFunc(after, isKind)]
+		i := slices.IndexFunc(before, isKind)
+		if i < 0 {
+			patch = append(patch, operation{"add", path + "/-", value})
+			continue
+		}
+		at := fmt.Sprintf("%s/%d", path, i)
+		patch = append(patch, operation{"test", at + "/type", kind}, operation{"replace", at, value})
+	}
+	return patch
+}
+
+// ReadCondition returns a condition of a Machine as the planner compares it, zero when absent.
+func ReadCondition(machine *clusterv1.Machine, kind string) planner.Condition {
+	c := conditions.GetMeta(machine.Status.Conditions, kind)
+	if c == nil {
+		return planner.Condition{}
+	}
+	return planner.Condition{Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+func setBoth(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) bool {
+	if ReadCondition(machine, kind) == want {
+		return false
+	}
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
+		Type: kind, Status: string(want.Status), Reason: want.Reason, Message: want.Message,
+	}, machine.Generation, now)
+	setDeprecated(machine, kind, want, now)
+	return true
+}
+
+// setDeprecated writes the condition into the list that tools of the older API read.
+//
+//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (docs/wire/names.md#conditions)
+func setDeprecated(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) {
+	if machine.Status.Deprecated == nil {
+		machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
+	}
+	if machine.Status.Deprecated.V1Beta1 == nil {
+		machine.Status.Deprecated.V1Beta1 = &clusterv1.MachineV1Beta1DeprecatedStatus{}
+	}
+	list := &machine.Status.Deprecated.V1Beta1.Conditions
+	next := clusterv1.Condition{
+		Type: clusterv1.ConditionType(kind), Status: want.Status, Reason: want.Reason, Message: want.Message,
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}
+	if want.Status == corev1.ConditionFalse {
+		next.Severity = clusterv1.ConditionSeverityError
+	}
+	for i := range *list {
+		if (*list)[i].Type == next.Type {
+			if (*list)[i].Status == next.Status {
+				next.LastTransitionTime = (*list)[i].LastTransitionTime
+			}
+			(*list)[i] = next
+			return
+		}
+	}
+	*list = append(*list, next)
+}
