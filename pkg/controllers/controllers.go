@@ -36,6 +36,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/rival"
 	"github.com/drover-io/drover/pkg/observe/metrics"
@@ -128,7 +129,8 @@ func Register(ctx context.Context, d Deps) error {
 	})
 
 	machineStore := planstore.NewMachines(c.CAPI.Machine())
-	mirror := d.mirror(ctx, downstream, prober)
+	clusterStatuses := ownwrites.NewStatuses()
+	mirror := d.mirror(ctx, downstream, prober, clusterStatuses)
 
 	for _, controller := range []struct {
 		name     string
@@ -148,6 +150,7 @@ func Register(ctx context.Context, d Deps) error {
 				MachineDeployments: c.CAPI.MachineDeployment(), DynamicSchemas: c.Management.DynamicSchema(),
 				Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(), DynamicKinds: c.Dynamic, Apply: c.Apply,
 				Access: d.Access, InstanceID: d.InstanceID, Disconnect: mirror.Disconnect, Disruptions: d.Disruptions,
+				Statuses:         clusterStatuses,
 				Registry:         topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 				DeletionDeadline: d.Settings.DeletionDeadline,
 				Rival: func(ctx context.Context) (string, error) {
@@ -221,14 +224,15 @@ func (d Deps) registerPlanner(ctx context.Context, machineStore *planstore.Machi
 }
 
 // mirror returns controller cluster.
-func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.Prober) *cluster.Mirror {
+func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.Prober,
+	statuses *ownwrites.Statuses) *cluster.Mirror {
 	c := d.Clients
 	return cluster.New(ctx, cluster.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
 		ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
 		Secrets: c.Core.Secret(), Prober: prober, Refuses: d.Servers.Check, Tunnel: d.tunnelOfClusters(),
 		Endpoints:      d.Settings.Endpoints(),
-		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID,
+		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID, Statuses: statuses,
 		Uninstall: func(ctx context.Context, name types.NamespacedName) error {
 			return clusteragent.Uninstall(ctx, downstream, name)
 		},

@@ -89,6 +89,7 @@ func (h *handler) writeManagement(facts *Facts, status mgmtv3.ClusterStatus) err
 	if err != nil {
 		return fmt.Errorf("write status of management cluster %s: %w", facts.management.Name, err)
 	}
+	h.mirrored.Wrote(facts.management, patched, facts.now)
 	facts.management = patched
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 )
@@ -58,6 +59,9 @@ type Deps struct {
 	TokenNamespace string
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string
+	// Statuses remembers status writes of Clusters. Sharing it with controller provisioningcluster avoids conflicts.
+	// Nil makes a new one.
+	Statuses *ownwrites.Statuses
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -72,6 +76,8 @@ type handler struct {
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
 	moved         moves
+	// mirrored remembers status writes of management Clusters.
+	mirrored *ownwrites.Statuses
 	// began is the start of this leadership term; met holds the clusters whose agents connected in it.
 	began time.Time
 	met   met
@@ -97,8 +103,11 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Statuses == nil {
+		d.Statuses = ownwrites.NewStatuses()
+	}
 	return &handler{
-		Deps: d, ctx: ctx,
+		Deps: d, ctx: ctx, mirrored: ownwrites.NewStatuses(),
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
 		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
 	}
@@ -153,12 +162,16 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if cluster == nil || cluster.Status.ClusterName == "" || !cluster.DeletionTimestamp.IsZero() {
 		return cluster, nil
 	}
-	if topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
+	if topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) ||
+		h.Statuses.Behind(cluster, h.Now()) {
 		return cluster, nil
 	}
 	facts, err := h.gather(cluster)
 	if err != nil {
 		return cluster, err
+	}
+	if facts.management != nil && h.mirrored.Behind(facts.management, facts.now) {
+		return cluster, nil // the event of the newer management Cluster requeues it
 	}
 	return h.report(facts, h.act(facts))
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
-
-// reasonReconciling is the reason of condition Reconciling until the cluster has been reached.
-const reasonReconciling = "Reconciling"
 
 // report writes this controller's part of the status, in one write and only if it changed.
 func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
@@ -42,6 +40,10 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	if equality.Semantic.DeepEqual(&cluster.Status, status) {
 		return cluster, retry.Err
 	}
+	if left := h.Statuses.Hold(cluster.UID, facts.now); left > 0 && onlyTexts(cluster.Status, *status) {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, left)
+		return cluster, retry.Err
+	}
 	changed := cluster.DeepCopy()
 	changed.Status = *status
 	updated, err := h.Clusters.UpdateStatus(changed)
@@ -51,22 +53,29 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	if err != nil {
 		return cluster, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.Statuses.Wrote(cluster, updated, facts.now)
 	return updated, retry.Err
+}
+
+// onlyTexts reports whether two statuses differ in reasons and messages alone.
+func onlyTexts(stored, status provv1.ClusterStatus) bool {
+	same := conditions.SameStatuses(stored.Conditions, status.Conditions)
+	stored.Conditions, status.Conditions = nil, nil
+	return same && equality.Semantic.DeepEqual(stored, status)
 }
 
 // reconciling returns the condition that tools know for every kind. A cluster is Reconciling until it has been reached,
 // unless it is Stalled. refuses returns why its kubeconfig is not used.
 func (f *Facts) reconciling(ready bool, refuses func(*corev1.Secret) error) conditions.Condition {
-	c := conditions.Condition{Type: provv1.ConditionReconciling, Status: rkev1.ConditionTrue, Reason: reasonReconciling}
+	c := topology.Unreached()
 	switch {
 	case ready || conditions.IsTrue(f.cluster.Status.Conditions, provv1.ConditionStalled):
-		c.Status, c.Reason = rkev1.ConditionFalse, ""
+		c.Status, c.Reason, c.Message = rkev1.ConditionFalse, "", ""
 	case f.cluster.Spec.RKEConfig == nil:
 		c.Message = fmt.Sprintf("Waiting for the agent of the cluster, "+
 			"which the command of ClusterRegistrationToken %s/%s installs",
 			f.cluster.Status.ClusterName, naming.DefaultRegistrationToken)
 	case f.kubeconfig == nil:
-		c.Message = "Waiting for the agent of the cluster to connect, or for a server to report its kubeconfig"
 	case refuses != nil && refuses(f.kubeconfig) != nil:
 		c.Message = refuses(f.kubeconfig).Error()
 	default:

@@ -27,6 +27,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/observe/metrics"
@@ -90,8 +91,10 @@ type handler struct {
 	Deps
 	plans   *planstore.Plans
 	written *written
-	drivers *planstore.Memo[corev1.Secret, *render.Driver]
-	decoded *planstore.Memo[rkev1.ETCDSnapshot, planner.ETCDSnapshot]
+	// statuses paces the writes of texts.
+	statuses *ownwrites.Statuses
+	drivers  *planstore.Memo[corev1.Secret, *render.Driver]
+	decoded  *planstore.Memo[rkev1.ETCDSnapshot, planner.ETCDSnapshot]
 	// rendered holds the plans of each cluster, by namespace/name of its control plane.
 	rendered sync.Map
 }
@@ -129,7 +132,7 @@ func newHandler(d Deps) *handler {
 	return &handler{
 		Deps:    d,
 		plans:   planstore.NewPlans(d.Secrets.Cache(), d.Secrets),
-		written: newWritten(),
+		written: newWritten(), statuses: ownwrites.NewStatuses(),
 		drivers: planstore.NewMemo(decodeDriver),
 		decoded: planstore.NewMemo(decodeSnapshot),
 	}

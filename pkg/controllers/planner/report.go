@@ -116,10 +116,15 @@ func keepFailure(decided, stored []rkev1.GenericCondition) []rkev1.GenericCondit
 	return out
 }
 
-// writeStatus writes the status if it changed, at the resource version that the decision used.
+// writeStatus writes the status if it changed, at the resource version that the decision used. New texts alone may have
+// to wait for a moment, and later texts then replace them.
 func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControlPlaneStatus) (*rkev1.RKEControlPlane,
 	error) {
 	if equality.Semantic.DeepEqual(cp.Status, status) {
+		return cp, nil
+	}
+	if left := h.statuses.Hold(cp.UID, h.Now()); left > 0 && onlyTexts(cp.Status, status) {
+		h.ControlPlanes.EnqueueAfter(cp.Namespace, cp.Name, left)
 		return cp, nil
 	}
 	cp, err := h.remember(cp, planner.Memory(status))
@@ -132,8 +137,21 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 	if err != nil {
 		return nil, fmt.Errorf("write the status: %w", err)
 	}
+	h.statuses.Wrote(cp, stored, h.Now())
 	h.written.note(cp.Namespace+"/"+cp.Name, kindControlPlane, stored, h.Now())
 	return stored, nil
+}
+
+// onlyTexts reports whether two statuses differ in reasons and messages alone. That a cluster is paused is no mere text,
+// because users wait for it.
+func onlyTexts(stored, status rkev1.RKEControlPlaneStatus) bool {
+	ready := conditions.Get(status.Conditions, rkev1.ConditionReady)
+	if ready != nil && ready.Reason == string(planner.ReasonPaused) {
+		return false
+	}
+	same := conditions.SameStatuses(stored.Conditions, status.Conditions)
+	stored.Conditions, status.Conditions = nil, nil
+	return same && equality.Semantic.DeepEqual(stored, status)
 }
 
 // remember copies the operations' part of the status into an annotation, which survives a loss of the status. It writes

@@ -86,6 +86,7 @@ func (h *handler) claim(facts *Facts, d decision) (*provv1.Cluster, error) {
 	if prepared, err = h.Clusters.Patch(cluster.Namespace, cluster.Name, types.JSONPatchType, patch); err != nil {
 		return nil, fmt.Errorf("prepare cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.Statuses.Replaced(cluster, prepared, h.Now())
 	return prepared, nil
 }
 

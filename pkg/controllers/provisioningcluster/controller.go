@@ -23,6 +23,7 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
@@ -96,6 +97,8 @@ type Deps struct {
 	Disruptions *metrics.Disruptions
 	// Token draws a random token from the alphabet of package naming; nil means a cryptographically random one.
 	Token func() (string, error)
+	// Statuses remembers status writes. Sharing it with controller cluster avoids conflicts. Nil makes a new one.
+	Statuses *ownwrites.Statuses
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -141,6 +144,9 @@ func newHandler(d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Statuses == nil {
+		d.Statuses = ownwrites.NewStatuses()
+	}
 	if d.Token == nil {
 		d.Token = randomToken
 	}
@@ -159,6 +165,9 @@ func newHandler(d Deps) *handler {
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if cluster == nil {
 		return nil, nil
+	}
+	if h.Statuses.Behind(cluster, h.Now()) {
+		return cluster, nil // the event of the newer version requeues it
 	}
 	facts, err := h.gather(cluster)
 	if err != nil {

@@ -313,6 +313,13 @@ func TestOnChange_FollowsTheControlPlane(t *testing.T) {
 	if _, err := handle("", w.cluster.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+	if conditions.Get(w.cluster.Status.Conditions, "Ready") != nil || w.after != 3*time.Second {
+		t.Errorf("a text was written right after another write, next pass after %s", w.after)
+	}
+	w.clock = w.clock.Add(w.after)
+	if _, err := handle("", w.cluster.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
 	for _, conditionType := range []string{"Ready", "Updated", "Provisioned"} {
 		got := conditions.Get(w.cluster.Status.Conditions, conditionType)
 		if got == nil || got.Status != "Unknown" || got.Reason != "Waiting" || got.Message != "waiting for machine a" {

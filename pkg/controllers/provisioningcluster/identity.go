@@ -76,6 +76,7 @@ func (h *handler) name(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPl
 	if err != nil {
 		return nil, fmt.Errorf("name management cluster of %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.Statuses.Wrote(cluster, updated, h.Now())
 	return updated, nil
 }
 

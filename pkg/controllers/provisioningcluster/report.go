@@ -51,6 +51,11 @@ func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster
 			status.ObservedGeneration = cluster.Generation
 		}
 	}
+	isNew := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster) == nil && !status.Ready
+	if isNew && !done.untried && done.translation == nil && done.identity == nil &&
+		conditions.Get(status.Conditions, provv1.ConditionReconciling) == nil {
+		conditions.Set(&status.Conditions, topology.Unreached(), facts.now) // controller cluster goes on from here
+	}
 	if done.identity == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
 	}
@@ -191,7 +196,21 @@ func (h *handler) reportRemoval(facts *Facts, end error) (*provv1.Cluster, error
 	return h.write(cluster, status, retry)
 }
 
-// write writes the status only if it changed. It returns the result for the work queue.
+// onlyTexts reports whether the stored status and a new one differ in reasons and messages alone. Users wait for the
+// progress of a deletion and of a pause, so that is no mere text.
+func onlyTexts(cluster *provv1.Cluster, status *provv1.ClusterStatus) bool {
+	ready := conditions.Get(status.Conditions, provv1.ConditionReady)
+	if !cluster.DeletionTimestamp.IsZero() || ready != nil && ready.Reason == string(planner.ReasonPaused) {
+		return false
+	}
+	before, after := cluster.Status, *status
+	same := conditions.SameStatuses(before.Conditions, after.Conditions)
+	before.Conditions, after.Conditions = nil, nil
+	return same && equality.Semantic.DeepEqual(before, after)
+}
+
+// write writes the status only if it changed. New texts alone may have to wait for a moment, and later texts then
+// replace them. It returns the result for the work queue.
 func (h *handler) write(
 	cluster *provv1.Cluster, status *provv1.ClusterStatus, retry outcome.Retry,
 ) (*provv1.Cluster, error) {
@@ -199,6 +218,10 @@ func (h *handler) write(
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, retry.After)
 	}
 	if equality.Semantic.DeepEqual(&cluster.Status, status) {
+		return cluster, retry.Err
+	}
+	if left := h.Statuses.Hold(cluster.UID, h.Now()); left > 0 && onlyTexts(cluster, status) {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, left)
 		return cluster, retry.Err
 	}
 	changed := cluster.DeepCopy()
@@ -210,5 +233,6 @@ func (h *handler) write(
 	if err != nil {
 		return cluster, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.Statuses.Wrote(cluster, updated, h.Now())
 	return updated, retry.Err
 }

@@ -2,6 +2,7 @@ package rkecluster
 
 import (
 	"fmt"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -25,5 +26,6 @@ func (h *handler) setEndpoint(cluster *rkev1.RKECluster) (*rkev1.RKECluster, err
 	if err != nil {
 		return cluster, fmt.Errorf("set endpoint of RKECluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.written.Replaced(cluster, updated, time.Now())
 	return updated, nil
 }

@@ -3,6 +3,7 @@ package rkecluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -11,6 +12,7 @@ import (
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
@@ -30,6 +32,7 @@ type handler struct {
 	Deps
 	capiClusters capicontrollers.ClusterCache
 	clusters     provcontrollers.ClusterCache
+	written      *ownwrites.Statuses
 }
 
 // Register adds the handler and its wake-ups. They end with ctx.
@@ -46,7 +49,8 @@ func Register(ctx context.Context, d Deps) error {
 }
 
 func newHandler(d Deps) *handler {
-	return &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache()}
+	return &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
+		written: ownwrites.NewStatuses()}
 }
 
 // Rehearse runs the handler once for an object. With Deps from a stage (package rehearsal), it only lists what it would
@@ -57,7 +61,7 @@ func Rehearse(d Deps, cluster *rkev1.RKECluster) error {
 }
 
 func (h *handler) onChange(_ string, cluster *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-	if cluster == nil || !cluster.DeletionTimestamp.IsZero() {
+	if cluster == nil || !cluster.DeletionTimestamp.IsZero() || h.written.Behind(cluster, time.Now()) {
 		return cluster, nil
 	}
 	act, err := h.mayAct(cluster)

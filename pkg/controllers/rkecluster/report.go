@@ -2,6 +2,7 @@ package rkecluster
 
 import (
 	"fmt"
+	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -21,5 +22,6 @@ func (h *handler) report(cluster *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 	if err != nil {
 		return cluster, fmt.Errorf("write status of RKECluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
+	h.written.Wrote(cluster, updated, time.Now())
 	return updated, nil
 }

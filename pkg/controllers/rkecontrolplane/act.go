@@ -22,6 +22,7 @@ func (h *handler) protect(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEContro
 		return controlPlane, fmt.Errorf("protect control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name,
 			err)
 	}
+	h.written.Replaced(controlPlane, updated, h.Now())
 	return updated, nil
 }
 
@@ -55,6 +56,7 @@ func (h *handler) remove(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControl
 		return controlPlane, fmt.Errorf("release control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name,
 			err)
 	}
+	h.written.Replaced(controlPlane, updated, h.Now())
 	return updated, nil
 }
 

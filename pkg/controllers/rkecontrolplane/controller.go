@@ -13,6 +13,7 @@ import (
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
@@ -40,6 +41,7 @@ type handler struct {
 	Deps
 	machines capicontrollers.MachineCache
 	clusters provcontrollers.ClusterCache
+	written  *ownwrites.Statuses
 }
 
 // Register adds the handler and its wake-up. They end with ctx.
@@ -62,7 +64,8 @@ func newHandler(d Deps) *handler {
 	if d.DeletionDeadline == 0 {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
-	return &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
+	return &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache(),
+		written: ownwrites.NewStatuses()}
 }
 
 // Rehearse runs the handler once for a control plane. With Deps from a stage (package rehearsal), it only lists what it
@@ -83,6 +86,9 @@ func ofMachine(m *clusterv1.Machine) []wakeup.Key {
 func (h *handler) onChange(_ string, controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	if controlPlane == nil {
 		return nil, nil
+	}
+	if h.written.Behind(controlPlane, h.Now()) {
+		return controlPlane, nil // the event of the newer version requeues it
 	}
 	protected := slices.Contains(controlPlane.Finalizers, finalizer)
 	if protected != controlPlane.DeletionTimestamp.IsZero() {

@@ -51,5 +51,6 @@ func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.
 		return controlPlane, fmt.Errorf("write status of control plane %s/%s: %w", controlPlane.Namespace,
 			controlPlane.Name, err)
 	}
+	h.written.Wrote(controlPlane, updated, now)
 	return updated, nil
 }
