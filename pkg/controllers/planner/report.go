@@ -142,8 +142,8 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 	return stored, nil
 }
 
-// onlyTexts reports whether two statuses differ in reasons and messages alone. That a cluster is paused is no mere text,
-// because users wait for it.
+// onlyTexts reports whether two statuses differ in reasons and messages alone. A pause is no mere text, because users
+// wait for it.
 func onlyTexts(stored, status rkev1.RKEControlPlaneStatus) bool {
 	ready := conditions.Get(status.Conditions, rkev1.ConditionReady)
 	if ready != nil && ready.Reason == string(planner.ReasonPaused) {

@@ -97,13 +97,15 @@ func (h *handler) actOnSecret(secret *corev1.Secret, d decision) (time.Duration,
 }
 
 // actOnMachine returns how long the condition may wait for the planner, which mostly changes another condition after
-// the same report. A failure does not wait. Without a change, a former proposal is withdrawn.
+// the same report. A failure and its end do not wait, because the planner reads them. Without a change, a former
+// proposal is withdrawn.
 func (h *handler) actOnMachine(v *view, d decision) (left time.Duration, err error) {
 	want := planstore.Conditions{}
 	if d.condition != (planner.Condition{}) && d.condition != v.applied {
 		want[rkev1.ConditionPlanApplied] = d.condition
 	}
-	if len(want) > 0 && (d.condition.Status == corev1.ConditionFalse || h.atOnce) {
+	turned := d.condition.Status == corev1.ConditionFalse || v.applied.Status == corev1.ConditionFalse
+	if len(want) > 0 && (turned || h.atOnce) {
 		_, err = h.MachineStore.SetConditions(v.machine, want, h.Now())
 	} else {
 		left, err = h.MachineStore.Propose(v.machine, want, h.Now())

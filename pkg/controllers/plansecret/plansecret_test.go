@@ -356,8 +356,7 @@ func TestOfTaken_WakesOnceForEachMark(t *testing.T) {
 	}
 }
 
-// A success waits a moment for other writes of the same objects. A failure does not, and a success that a failure
-// follows is never written.
+// A first success waits a moment for other writes of the same objects. A failure and its end do not.
 func TestHandler_SuccessWaitsForOtherWrites(t *testing.T) {
 	f := newFakes(t)
 	handle := func(data map[string]string, want ...string) {
@@ -376,16 +375,15 @@ func TestHandler_SuccessWaitsForOtherWrites(t *testing.T) {
 	applied := map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`}
 	healthy := map[string]string{"applied-checksum": "CHECKSUM",
 		"probe-statuses": `{"etcd":{"healthy":true},"kubelet":{"healthy":true}}`}
-	handle(failed, "condition")
 	handle(applied)
 	if f.again != planstore.ProposalWaits {
 		t.Errorf("next pass after %s", f.again)
 	}
-	f.now = f.now.Add(f.again / 2)
-	handle(failed)
-	f.now = f.now.Add(f.again * 2)
+	handle(failed, "condition")
+	handle(applied, "condition")
+	f.machine.Status = clusterv1.MachineStatus{}
 	handle(applied)
-	f.now = f.now.Add(f.again)
+	f.now = f.now.Add(planstore.ProposalWaits)
 	handle(applied, "condition")
 	if f.again <= 0 || f.again > copyWaits {
 		t.Errorf("the copy is written after %s", f.again)

@@ -8,8 +8,8 @@ import (
 
 const reasonReconciling = "Reconciling"
 
-// Unreached returns condition Reconciling of a cluster without a kubeconfig. Its first status has the condition already,
-// so that it costs no write of its own.
+// Unreached returns condition Reconciling of a cluster without a kubeconfig. The first report about a cluster includes
+// it, so that it costs no write of its own.
 func Unreached() conditions.Condition {
 	return conditions.Condition{
 		Type: provv1.ConditionReconciling, Status: rkev1.ConditionTrue, Reason: reasonReconciling,

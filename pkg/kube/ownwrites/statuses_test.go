@@ -17,16 +17,18 @@ func version(uid types.UID, resourceVersion string) *metav1.ObjectMeta {
 }
 
 func TestStatuses_TextsWaitAfterAWrite(t *testing.T) {
+	wrote := func(s *ownwrites.Statuses) { s.Wrote(version("u", "1"), version("u", "2"), start) }
+	wroteOther := func(s *ownwrites.Statuses) { s.Wrote(version("v", "1"), version("v", "2"), start) }
 	for name, tc := range map[string]struct {
 		write func(s *ownwrites.Statuses)
 		at    time.Duration
 		want  time.Duration
 	}{
 		"no write":            {write: func(*ownwrites.Statuses) {}},
-		"at once":             {write: func(s *ownwrites.Statuses) { s.Wrote(version("u", "1"), version("u", "2"), start) }, want: 3 * time.Second},
-		"a second later":      {write: func(s *ownwrites.Statuses) { s.Wrote(version("u", "1"), version("u", "2"), start) }, at: time.Second, want: 2 * time.Second},
-		"three seconds later": {write: func(s *ownwrites.Statuses) { s.Wrote(version("u", "1"), version("u", "2"), start) }, at: 3 * time.Second},
-		"another object":      {write: func(s *ownwrites.Statuses) { s.Wrote(version("v", "1"), version("v", "2"), start) }},
+		"at once":             {write: wrote, want: 3 * time.Second},
+		"a second later":      {write: wrote, at: time.Second, want: 2 * time.Second},
+		"three seconds later": {write: wrote, at: 3 * time.Second},
+		"another object":      {write: wroteOther},
 		"a write outside of the status": {write: func(s *ownwrites.Statuses) {
 			s.Replaced(version("u", "1"), version("u", "2"), start)
 		}},

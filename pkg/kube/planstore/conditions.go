@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -133,7 +135,11 @@ func (s *Machines) patchConditions(before *clusterv1.Machine, want Conditions, n
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	body, err := json.Marshal(conditionsPatch(before, after, changed))
+	patch, err := conditionsPatch(before, after, changed)
+	if err != nil {
+		return nil, fmt.Errorf("compare the conditions: %w", err)
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode the conditions: %w", err)
 	}
@@ -151,61 +157,71 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-const (
-	conditionsPath = "/status/conditions"
-	deprecatedPath = "/status/deprecated"
-)
+// conditionLists returns the paths of the two lists of conditions in a Machine.
+func conditionLists() [][]string {
+	return [][]string{{"status", "conditions"}, {"status", "deprecated", "v1beta1", "conditions"}}
+}
 
 // conditionsPatch returns the patch that changes the conditions of these types. It tests the UID and the place of each
 // condition. Only where it creates a list it also tests the version, because the list of another client may be newer.
-//
-//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (docs/wire/names.md#conditions)
-func conditionsPatch(before, after *clusterv1.Machine, changed []string) []operation {
+func conditionsPatch(before, after *clusterv1.Machine, changed []string) ([]operation, error) {
+	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
+	if err != nil {
+		return nil, err
+	}
 	patch := []operation{{"test", "/metadata/uid", before.UID}}
-	create := func(path string, value any) {
-		if before.ResourceVersion != "" { // a rehearsed object may have none
-			patch = append(patch, operation{"test", "/metadata/resourceVersion", before.ResourceVersion})
+	for _, list := range conditionLists() {
+		if missing := firstMissing(was, list); missing != nil {
+			if before.ResourceVersion != "" { // a rehearsed object may have none
+				patch = append(patch, operation{"test", "/metadata/resourceVersion", before.ResourceVersion})
+			}
+			value, _, _ := unstructured.NestedFieldNoCopy(is, missing...)
+			patch = append(patch, operation{"add", "/" + strings.Join(missing, "/"), value})
+			if len(missing) == 1 {
+				break // the whole status includes the other list
+			}
+			continue
 		}
-		patch = append(patch, operation{"add", path, value})
+		patch = append(patch, placed(was, is, list, changed)...)
 	}
-	was, is := before.Status.Deprecated, after.Status.Deprecated
-	switch {
-	case equality.Semantic.DeepEqual(before.Status, clusterv1.MachineStatus{}):
-		create("/status", after.Status)
-		return patch
-	case len(before.Status.Conditions) == 0:
-		create(conditionsPath, after.Status.Conditions)
-	default:
-		patch = append(patch, placed(conditionsPath, before.Status.Conditions, after.Status.Conditions, changed,
-			func(c metav1.Condition) string { return c.Type })...)
+	return patch, nil
+}
+
+// firstMissing returns the shortest part of a path that leads to nothing, nil if the whole path leads to elements.
+func firstMissing(object map[string]any, path []string) []string {
+	for n := range path {
+		value, _, _ := unstructured.NestedFieldNoCopy(object, path[:n+1]...)
+		fields, _ := value.(map[string]any)
+		if elements, _ := value.([]any); len(fields)+len(elements) == 0 {
+			return path[:n+1]
+		}
 	}
-	switch {
-	case was == nil:
-		create(deprecatedPath, is)
-	case was.V1Beta1 == nil:
-		create(deprecatedPath+"/v1beta1", is.V1Beta1)
-	case len(was.V1Beta1.Conditions) == 0:
-		create(deprecatedPath+"/v1beta1/conditions", is.V1Beta1.Conditions)
-	default:
-		patch = append(patch, placed(deprecatedPath+"/v1beta1/conditions", was.V1Beta1.Conditions,
-			is.V1Beta1.Conditions, changed, func(c clusterv1.Condition) string { return string(c.Type) })...)
-	}
-	return patch
+	return nil
 }
 
 // placed returns the operations that replace conditions of a list at their places, or append them. The API server
 // refuses a second condition of the same type.
-func placed[C any](path string, before, after []C, changed []string, typeOf func(C) string) []operation {
+func placed(was, is map[string]any, path, changed []string) []operation {
+	before, _, _ := unstructured.NestedSlice(was, path...)
+	after, _, _ := unstructured.NestedSlice(is, path...)
+	list := "/" + strings.Join(path, "/")
 	var patch []operation
 	for _, kind := range changed {
-		isKind := func(c C) bool { return typeOf(c) == kind }
+		isKind := func(c any) bool {
+			fields, _ := c.(map[string]any)
+			return fields["type"] == kind
+		}
 		value := after[slices.IndexFunc(after, isKind)]
 		i := slices.IndexFunc(before, isKind)
 		if i < 0 {
-			patch = append(patch, operation{"add", path + "/-", value})
+			patch = append(patch, operation{"add", list + "/-", value})
 			continue
 		}
-		at := fmt.Sprintf("%s/%d", path, i)
+		at := fmt.Sprintf("%s/%d", list, i)
 		patch = append(patch, operation{"test", at + "/type", kind}, operation{"replace", at, value})
 	}
 	return patch

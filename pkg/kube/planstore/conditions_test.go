@@ -89,14 +89,19 @@ func next(m *clusterv1.Machine) *clusterv1.Machine {
 	return m
 }
 
-// reports writes conditions as Cluster API does: into both lists, at any place.
+// deprecatedOf returns the deprecated list of a Machine, and makes it if it is missing.
 //
 //nolint:staticcheck // the second list is deprecated
-func reports(m *clusterv1.Machine, first bool, kinds ...string) {
+func deprecatedOf(m *clusterv1.Machine) *clusterv1.Conditions {
 	if m.Status.Deprecated == nil {
 		m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{}}
 	}
-	old := &m.Status.Deprecated.V1Beta1.Conditions
+	return &m.Status.Deprecated.V1Beta1.Conditions
+}
+
+// reports writes conditions as Cluster API does: into both lists, at any place.
+func reports(m *clusterv1.Machine, first bool, kinds ...string) {
+	old := deprecatedOf(m)
 	for _, kind := range kinds {
 		place, oldPlace := len(m.Status.Conditions), len(*old)
 		if first {
@@ -111,17 +116,13 @@ func reports(m *clusterv1.Machine, first bool, kinds ...string) {
 }
 
 // typesOf returns the types of both lists.
-//
-//nolint:staticcheck // the second list is deprecated
 func typesOf(m *clusterv1.Machine) [2][]string {
 	var out [2][]string
 	for _, c := range m.Status.Conditions {
 		out[0] = append(out[0], c.Type)
 	}
-	if m.Status.Deprecated != nil && m.Status.Deprecated.V1Beta1 != nil {
-		for _, c := range m.Status.Deprecated.V1Beta1.Conditions {
-			out[1] = append(out[1], string(c.Type))
-		}
+	for _, c := range *deprecatedOf(m.DeepCopy()) {
+		out[1] = append(out[1], string(c.Type))
 	}
 	return out
 }
@@ -133,7 +134,6 @@ var (
 	applied = planner.Condition{Status: corev1.ConditionTrue, Reason: "PlanApplied"}
 )
 
-//nolint:staticcheck // the second list is deprecated
 func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
 	s := NewMachines(a)
@@ -142,16 +142,12 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	stamp := metav1.NewTime(noon.Local())
-	want := clusterv1.MachineStatus{
-		Conditions: []metav1.Condition{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
-			Message: "waiting for the agent", ObservedGeneration: 3, LastTransitionTime: stamp}},
-		Deprecated: &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{
-			Conditions: clusterv1.Conditions{
-				{Type: "Reconciled", Status: "Unknown", Reason: "Waiting", Message: "waiting for the agent",
-					LastTransitionTime: stamp},
-			}}},
-	}
-	if diff := cmp.Diff(want, stored.Status); diff != "" {
+	want := clusterv1.Machine{}
+	want.Status.Conditions = []metav1.Condition{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
+		Message: "waiting for the agent", ObservedGeneration: 3, LastTransitionTime: stamp}}
+	*deprecatedOf(&want) = clusterv1.Conditions{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
+		Message: "waiting for the agent", LastTransitionTime: stamp}}
+	if diff := cmp.Diff(want.Status, stored.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if got := ReadCondition(stored, "Reconciled"); got != waiting {
@@ -166,7 +162,7 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := stored.Status.Deprecated.V1Beta1.Conditions; len(got) != 1 ||
+	if got := *deprecatedOf(stored); len(got) != 1 ||
 		got[0].Severity != clusterv1.ConditionSeverityError || got[0].Status != "False" {
 		t.Errorf("deprecated list is %+v", got)
 	}
@@ -182,15 +178,16 @@ func TestMachines_ConditionsAreOnePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `[{"op":"test","path":"/metadata/uid","value":"u"},` +
-		`{"op":"add","path":"/status/conditions/-","value":{"type":"PlanApplied","status":"True","observedGeneration":3,` +
-		`"lastTransitionTime":"2026-09-01T12:00:00Z","reason":"PlanApplied","message":""}},` +
-		`{"op":"add","path":"/status/conditions/-","value":{"type":"Reconciled","status":"Unknown",` +
-		`"observedGeneration":3,"lastTransitionTime":"2026-09-01T12:00:00Z","reason":"Waiting",` +
-		`"message":"waiting for the agent"}},` +
-		`{"op":"add","path":"/status/deprecated/v1beta1/conditions/-","value":{"type":"PlanApplied","status":"True",` +
-		`"lastTransitionTime":"2026-09-01T12:00:00Z","reason":"PlanApplied"}},` +
-		`{"op":"add","path":"/status/deprecated/v1beta1/conditions/-","value":{"type":"Reconciled","status":"Unknown",` +
-		`"lastTransitionTime":"2026-09-01T12:00:00Z","reason":"Waiting","message":"waiting for the agent"}}]`
+		`{"op":"add","path":"/status/conditions/-","value":{"lastTransitionTime":"2026-09-01T12:00:00Z","message":"",` +
+		`"observedGeneration":3,"reason":"PlanApplied","status":"True","type":"PlanApplied"}},` +
+		`{"op":"add","path":"/status/conditions/-","value":{"lastTransitionTime":"2026-09-01T12:00:00Z",` +
+		`"message":"waiting for the agent","observedGeneration":3,"reason":"Waiting","status":"Unknown",` +
+		`"type":"Reconciled"}},` +
+		`{"op":"add","path":"/status/deprecated/v1beta1/conditions/-","value":{` +
+		`"lastTransitionTime":"2026-09-01T12:00:00Z","reason":"PlanApplied","status":"True","type":"PlanApplied"}},` +
+		`{"op":"add","path":"/status/deprecated/v1beta1/conditions/-","value":{` +
+		`"lastTransitionTime":"2026-09-01T12:00:00Z","message":"waiting for the agent","reason":"Waiting",` +
+		`"status":"Unknown","type":"Reconciled"}}]`
 	if diff := cmp.Diff([]string{want}, a.patches); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)
 	}
@@ -216,7 +213,7 @@ func TestMachines_OtherWritersOfTheStatus(t *testing.T) {
 		"only the deprecated list is missing": {
 			cached: func(m *clusterv1.Machine) {
 				reports(m, false, "Ready")
-				m.Status.Deprecated = nil
+				*deprecatedOf(m) = nil
 			},
 			want: [2][]string{{"Ready", "Reconciled"}, {"Reconciled"}},
 		},
