@@ -20,7 +20,9 @@ func TestWriteStatus_TextsWait(t *testing.T) {
 		"a message": {edit: func(s *rkev1.RKEControlPlaneStatus) {
 			s.Conditions[0].Message = "waiting for machine b"
 		}, wantWait: true},
-		"a reason": {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Reason = "EtcdQuorum" }, wantWait: true},
+		"a reason": {edit: func(s *rkev1.RKEControlPlaneStatus) {
+			s.Conditions[0].Reason = "EtcdQuorum"
+		}, wantWait: true},
 		"a new condition that is Unknown": {edit: func(s *rkev1.RKEControlPlaneStatus) {
 			s.Conditions = append(s.Conditions, rkev1.GenericCondition{Type: "Updated", Status: "Unknown"})
 		}, wantWait: true},

@@ -2,6 +2,7 @@ package ownwrites_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,7 @@ func TestStatuses_NilRemembersNothing(t *testing.T) {
 type writer struct {
 	statuses *ownwrites.Statuses
 	wake     chan struct{}
+	mu       sync.Mutex
 	text     string
 	status   string
 	stored   string
@@ -81,6 +83,8 @@ type writer struct {
 }
 
 func (w *writer) run() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	want := w.status + " " + w.text
 	if want == w.stored {
 		return
@@ -112,10 +116,12 @@ func TestStatuses_TheLastTextArrives(t *testing.T) {
 			}
 		}()
 		for n := range 80 {
+			w.mu.Lock()
 			w.status, w.text = "U", fmt.Sprint(n)
 			if n >= 40 {
 				w.status = "T"
 			}
+			w.mu.Unlock()
 			w.wake <- struct{}{}
 			synctest.Wait()
 			time.Sleep(100 * time.Millisecond)
@@ -123,6 +129,8 @@ func TestStatuses_TheLastTextArrives(t *testing.T) {
 		time.Sleep(ownwrites.TextsEvery)
 		synctest.Wait()
 		close(stop)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if w.stored != "T 79" {
 			t.Errorf("stored is %q", w.stored)
 		}
