@@ -37,6 +37,7 @@ type world struct {
 	cache    *cache
 	hold     *Client
 	requeued []string
+	wrong    []string // what a rapid test found
 }
 
 func newWorld(t testing.TB) *world {
