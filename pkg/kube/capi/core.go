@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-io/drover/pkg/kube/capi/clustercache"
+	"github.com/drover-io/drover/pkg/kube/capi/hold"
 	"github.com/drover-io/drover/pkg/kube/capi/thrift"
 	"github.com/drover-io/drover/pkg/kube/logs"
 )
@@ -69,9 +70,12 @@ type Options struct {
 type Core struct {
 	manager *announcing
 	scheme  *runtime.Scheme
+	log     logrus.FieldLogger
 	// thrift is nil for a core that is not thrifty.
 	thrift *thrift.Thrift
-	leave  func()
+	// held is nil for a core that is not thrifty.
+	held  *hold.Client
+	leave func()
 }
 
 // New sets up the controllers for the API server of cfg, which must serve Definitions already. Nothing runs before
@@ -93,7 +97,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.Wrap(func(transport http.RoundTripper) http.RoundTripper { return finishWrites{transport} })
 	caches := setup.ManagerCacheOptions(scheme, managerName, "", resync)
-	core := &Core{scheme: scheme}
+	core := &Core{scheme: scheme, log: opts.Log}
 	if opts.Thrifty {
 		core.thrift = thrift.New(thrift.Options{Scheme: scheme, Log: opts.Log})
 		cfg.Wrap(core.thrift.Transport)
@@ -159,10 +163,14 @@ func newScheme() (*runtime.Scheme, error) {
 // Start runs the controllers until ctx ends. Call it once: it also cleans up what New has created.
 func (c *Core) Start(ctx context.Context) error {
 	defer c.end()
-	if err := c.manager.Start(ctx); err != nil {
-		return fmt.Errorf("run Cluster API: %w", err)
+	err := c.manager.Start(ctx)
+	if err != nil {
+		err = fmt.Errorf("run Cluster API: %w", err)
 	}
-	return nil
+	if lost := c.flush(ctx); lost != nil {
+		c.log.WithError(lost).Info("Some statuses of Cluster API are not written; the next leader computes them again")
+	}
+	return err
 }
 
 func (c *Core) end() {

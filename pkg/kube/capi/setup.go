@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/index"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/drover-io/drover/pkg/kube/capi/clustercache"
@@ -52,28 +53,29 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 		return err
 	}
 	client, live := c.manager.GetClient(), c.manager.GetAPIReader()
+	of := func(string) ctrlclient.Client { return client }
 	if c.thrift != nil {
-		client, workers.NewQueue = c.thrift.Client(client), c.thrift.Queues(nil)
+		of, workers.NewQueue = c.holding(opts)
 	}
 	for _, reconciler := range []interface {
 		SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error
 	}{
-		&cluster.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+		&cluster.Reconciler{Client: of("cluster"), APIReader: live, ClusterCache: clusters,
 			RemoteConnectionGracePeriod: connectionGrace},
-		&machine.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+		&machine.Reconciler{Client: of("machine"), APIReader: live, ClusterCache: clusters,
 			RemoteConditionsGracePeriod: conditionGrace},
-		&machineset.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+		&machineset.Reconciler{Client: of("machineset"), APIReader: live, ClusterCache: clusters,
 			PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckAll)},
-		&machinedeployment.Reconciler{Client: client, APIReader: live},
-		&machinehealthcheck.Reconciler{Client: client, ClusterCache: clusters},
-		&machinepool.Reconciler{Client: client, APIReader: live, ClusterCache: clusters},
-		&clusterresourcesetbinding.Reconciler{Client: client},
+		&machinedeployment.Reconciler{Client: of("machinedeployment"), APIReader: live},
+		&machinehealthcheck.Reconciler{Client: of("machinehealthcheck"), ClusterCache: clusters},
+		&machinepool.Reconciler{Client: of("machinepool"), APIReader: live, ClusterCache: clusters},
+		&clusterresourcesetbinding.Reconciler{Client: of("clusterresourcesetbinding")},
 	} {
 		if err := reconciler.SetupWithManager(ctx, c.manager, workers); err != nil {
 			return fmt.Errorf("register %T: %w", reconciler, err)
 		}
 	}
-	resourceSets := &clusterresourceset.Reconciler{Client: client, ClusterCache: clusters}
+	resourceSets := &clusterresourceset.Reconciler{Client: of("clusterresourceset"), ClusterCache: clusters}
 	if err := resourceSets.SetupWithManager(ctx, c.manager, workers, secrets); err != nil {
 		return fmt.Errorf("register %T: %w", resourceSets, err)
 	}
