@@ -37,21 +37,31 @@ func (q *queues) remember(create thrift.NewQueue) thrift.NewQueue {
 	}
 }
 
-// add queues an object again, with the delay after an error.
+// add queues an object.
 func (q *queues) add(controller string, request reconcile.Request) {
-	q.mu.Lock()
-	queue := q.byName[controller]
-	q.mu.Unlock()
-	if queue != nil {
+	if queue := q.find(controller); queue != nil {
+		queue.Add(request)
+	}
+}
+
+// again queues an object with the delay after an error.
+func (q *queues) again(controller string, request reconcile.Request) {
+	if queue := q.find(controller); queue != nil {
 		queue.AddRateLimited(request)
 	}
+}
+
+func (q *queues) find(controller string) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.byName[controller]
 }
 
 // holding returns the client of a thrifty core for one controller, and the queues that report to it.
 func (c *Core) holding(opts Options) (clientOf func(controller string) client.Client, create thrift.NewQueue) {
 	known := &queues{}
 	c.held = hold.New(c.thrift.Client(c.manager.GetClient()), hold.Options{
-		Live: c.manager.GetAPIReader(), Requeue: known.add, Log: opts.Log,
+		Live: c.manager.GetAPIReader(), Wake: known.add, Requeue: known.again, Log: opts.Log,
 	})
 	return func(controller string) client.Client { return c.held.For(controller) },
 		known.remember(c.thrift.Queues(c.held.Finished))

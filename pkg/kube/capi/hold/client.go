@@ -27,8 +27,10 @@ type Options struct {
 	// Window is how long a status may wait; 3 seconds when it is zero. It grows with the number of held objects, up to
 	// MaxWindow; 10 seconds when that is zero.
 	Window, MaxWindow time.Duration
-	// Live reads the newest version of an object after a conflict, and at the end. The client's own reads may be cached.
+	// Live lists the newest version of an object after a conflict, and at the end. The client's own reads may be cached.
 	Live client.Reader
+	// Wake reconciles an object now, because of a change that waits. The event of the write would do that later.
+	Wake func(controller string, request reconcile.Request)
 	// Requeue reconciles an object again whose held status is lost, because it could not be written.
 	Requeue func(controller string, request reconcile.Request)
 	// Log receives errors; the standard logger when it is nil.
@@ -68,6 +70,9 @@ func New(inner client.Client, opts Options) *Client {
 	}
 	if opts.Requeue == nil {
 		opts.Requeue = func(string, reconcile.Request) {}
+	}
+	if opts.Wake == nil {
+		opts.Wake = func(string, reconcile.Request) {}
 	}
 	if opts.Log == nil {
 		opts.Log = logrus.StandardLogger()

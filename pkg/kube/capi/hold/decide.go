@@ -29,7 +29,8 @@ func urgent(k kind, c change) string {
 var waiting = []string{
 	clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.NotAvailableReason,
 	clusterv1.AvailableUnknownReason, clusterv1.InspectionFailedReason, clusterv1.MachineWaitingForMinReadySecondsReason,
-	clusterv1.MachineNodeNotReadyReason, clusterv1.MachineNodeNotHealthyReason, rkev1.ReasonWaiting,
+	clusterv1.MachineNodeNotReadyReason, clusterv1.MachineNodeNotHealthyReason,
+	clusterv1.MachineDeploymentAvailableWaitingForAvailableReplicasSetReason, rkev1.ReasonWaiting,
 	machinejob.ReasonCreating,
 }
 
@@ -40,17 +41,19 @@ var rules = map[kind]map[string]may{
 		"lastUpdated":            isSet,
 		"observedGeneration":     isSet,
 		"certificatesExpiryDate": isSet,
+		// Hosts wait for the name of the Secret, which is in the spec.
+		"initialization/bootstrapDataSecretCreated": isSet,
 
 		current + clusterv1.MachineAvailableCondition:            isNotYet,
 		current + clusterv1.MachineReadyCondition:                isNotYet,
-		current + clusterv1.MachineBootstrapConfigReadyCondition: isNotYet,
+		current + clusterv1.MachineBootstrapConfigReadyCondition: isNotYetOr(clusterv1.ReadyReason),
 		current + clusterv1.MachineInfrastructureReadyCondition:  isNotYet,
 		current + clusterv1.MachineNodeReadyCondition:            isNotYet,
 		current + clusterv1.MachineNodeHealthyCondition:          isNotYet,
 		current + clusterv1.MachineUpToDateCondition:             starts(clusterv1.MachineUpToDateReason),
 		current + clusterv1.MachineDeletingCondition:             starts(clusterv1.MachineNotDeletingReason),
 		current + clusterv1.MachineUpdatingCondition:             starts(clusterv1.MachineNotUpdatingReason),
-		current + clusterv1.PausedCondition:                      isText,
+		current + clusterv1.PausedCondition:                      starts(clusterv1.NotPausedReason),
 
 		deprecated + string(clusterv1.ReadyV1Beta1Condition):               isSet,
 		deprecated + string(clusterv1.BootstrapReadyV1Beta1Condition):      isSet,
@@ -59,6 +62,10 @@ var rules = map[kind]map[string]may{
 	},
 	machineSets: {
 		"observedGeneration":  isSet,
+		"selector":            isFirst,
+		"replicas":            isSet,
+		"availableReplicas":   isSet,
+		"upToDateReplicas":    isSet,
 		"readyReplicas":       isSet,
 		"versions":            isSet,
 		old + "readyReplicas": isSet, old + "availableReplicas": isSet, old + "fullyLabeledReplicas": isSet,
@@ -69,7 +76,7 @@ var rules = map[kind]map[string]may{
 		current + clusterv1.MachineSetMachinesUpToDateCondition: isSet,
 		current + clusterv1.MachineSetRemediatingCondition:      starts(clusterv1.NotRemediatingReason),
 		current + clusterv1.MachineSetDeletingCondition:         starts(clusterv1.NotDeletingReason),
-		current + clusterv1.PausedCondition:                     isText,
+		current + clusterv1.PausedCondition:                     starts(clusterv1.NotPausedReason),
 
 		deprecated + string(clusterv1.ReadyV1Beta1Condition):           isSet,
 		deprecated + string(clusterv1.MachinesCreatedV1Beta1Condition): isSet,
@@ -78,6 +85,8 @@ var rules = map[kind]map[string]may{
 	},
 	deployments: {
 		"observedGeneration":  isFirst,
+		"selector":            isFirst,
+		"replicas":            isMany,
 		"readyReplicas":       isSet,
 		"availableReplicas":   isSet,
 		"upToDateReplicas":    isSet,
@@ -94,7 +103,7 @@ var rules = map[kind]map[string]may{
 		current + clusterv1.MachineDeploymentScalingDownCondition:      isSet,
 		current + clusterv1.MachineDeploymentRemediatingCondition:      starts(clusterv1.NotRemediatingReason),
 		current + clusterv1.MachineDeploymentDeletingCondition:         starts(clusterv1.NotDeletingReason),
-		current + clusterv1.PausedCondition:                            isText,
+		current + clusterv1.PausedCondition:                            starts(clusterv1.NotPausedReason),
 
 		deprecated + string(clusterv1.ReadyV1Beta1Condition):                      isSet,
 		deprecated + string(clusterv1.MachineDeploymentAvailableV1Beta1Condition): isSet,
@@ -114,21 +123,41 @@ var rules = map[kind]map[string]may{
 		current + clusterv1.ClusterWorkerMachinesUpToDateCondition:       isSet,
 		current + clusterv1.ClusterScalingUpCondition:                    isSet,
 		current + clusterv1.ClusterScalingDownCondition:                  isSet,
-		current + clusterv1.ClusterControlPlaneInitializedCondition:      isText,
+		current + clusterv1.ClusterControlPlaneInitializedCondition:      starts(clusterv1.ClusterControlPlaneNotInitializedReason),
 		current + clusterv1.ClusterRemoteConnectionProbeCondition:        isText,
 		current + clusterv1.ClusterRollingOutCondition:                   starts(clusterv1.NotRollingOutReason),
 		current + clusterv1.ClusterRemediatingCondition:                  starts(clusterv1.NotRemediatingReason),
 		current + clusterv1.ClusterDeletingCondition:                     starts(clusterv1.NotDeletingReason),
-		current + clusterv1.PausedCondition:                              isText,
+		current + clusterv1.PausedCondition:                              starts(clusterv1.NotPausedReason),
 
-		deprecated + string(clusterv1.ReadyV1Beta1Condition):               isSet,
-		deprecated + string(clusterv1.ControlPlaneReadyV1Beta1Condition):   isSet,
-		deprecated + string(clusterv1.InfrastructureReadyV1Beta1Condition): isSet,
+		deprecated + string(clusterv1.ReadyV1Beta1Condition):                   isSet,
+		deprecated + string(clusterv1.ControlPlaneReadyV1Beta1Condition):       isSet,
+		deprecated + string(clusterv1.ControlPlaneInitializedV1Beta1Condition): isSet,
+		deprecated + string(clusterv1.InfrastructureReadyV1Beta1Condition):     isSet,
 	},
 }
 
 // old is where the numbers of the older API are.
 const old = "deprecated/v1beta1/"
+
+// wakes returns the controllers that would be woken by the event of a change, and do their next step then. They are
+// woken at once although the change waits: they read what is held.
+func wakes(k kind, c change) []kind {
+	var out []kind
+	if _, changes := c.fields[current+clusterv1.PausedCondition]; changes {
+		out = append(out, k) // Cluster API ends the reconcile that sets this condition
+	}
+	if k != machineSets {
+		return out
+	}
+	for _, number := range []string{"replicas", "availableReplicas", "upToDateReplicas", "readyReplicas",
+		"observedGeneration"} {
+		if _, changes := c.fields[number]; changes {
+			return append(out, deployments)
+		}
+	}
+	return out
+}
 
 // init adds the numbers of a Cluster's machines, which are the same for both halves, and maps that are empty for a time.
 func init() {
@@ -159,6 +188,13 @@ func isEmptyMap(base, value any) bool {
 // isFirst lets the first value of a field wait.
 func isFirst(base, value any) bool { return base == nil && value != nil }
 
+// isMany lets a number wait that neither was nor becomes zero.
+func isMany(base, value any) bool {
+	was, _ := base.(int64)
+	is, _ := value.(int64)
+	return was > 0 && is > 0
+}
+
 // becomes lets a text wait that becomes one of the values.
 func becomes(values ...string) may {
 	return func(_, value any) bool {
@@ -175,11 +211,19 @@ func isText(base, value any) bool {
 
 // isNotYet lets a condition wait that is not True before and after, as long as its reason is no failure.
 func isNotYet(base, value any) bool {
-	if isText(base, value) {
-		return true
+	return isText(base, value) || value != nil && isQuiet(value) && (base == nil || isQuiet(base))
+}
+
+// isNotYetOr also lets such a condition wait that becomes True with that reason.
+func isNotYetOr(reason string) may {
+	return func(base, value any) bool {
+		return isNotYet(base, value) || (base == nil || isQuiet(base)) && read(value, "status") == "True" &&
+			read(value, "reason") == reason
 	}
-	quiet := func(c any) bool { return read(c, "status") != "True" && slices.Contains(waiting, read(c, "reason")) }
-	return value != nil && quiet(value) && (base == nil || quiet(base))
+}
+
+func isQuiet(condition any) bool {
+	return read(condition, "status") != "True" && slices.Contains(waiting, read(condition, "reason"))
 }
 
 // starts lets a condition wait that gets its first value, which has that reason, and new texts.

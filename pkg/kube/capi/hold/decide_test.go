@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -31,8 +32,14 @@ func TestUrgent_IsWhatOthersWaitFor(t *testing.T) {
 		{"a machine that runs", machines, status{"phase": "Provisioned"}, status{"phase": "Running"}, "phase"},
 		{"a machine that has failed", machines, status{"phase": "Pending"}, status{"phase": "Failed"}, "phase"},
 		{"a machine's bootstrap data", machines, status{},
-			status{"initialization": map[string]any{"bootstrapDataSecretCreated": true}},
-			"initialization/bootstrapDataSecretCreated"},
+			status{"initialization": map[string]any{"bootstrapDataSecretCreated": true}}, ""},
+		{"a machine's host", machines, status{},
+			status{"initialization": map[string]any{"infrastructureProvisioned": true}},
+			"initialization/infrastructureProvisioned"},
+		{"a machine whose bootstrap data exist", machines, because("BootstrapConfigReady", "False", "NotReady"),
+			because("BootstrapConfigReady", "True", "Ready"), ""},
+		{"a machine whose bootstrap data exist no more", machines, because("BootstrapConfigReady", "True", "Ready"),
+			because("BootstrapConfigReady", "False", "NotReady"), "conditions/BootstrapConfigReady"},
 		{"a machine's node", machines, status{}, status{"nodeRef": map[string]any{"name": "n"}}, "nodeRef/name"},
 		{"a machine's addresses", machines, status{}, status{"addresses": listOf("a")}, "addresses"},
 		{"a field of a later Cluster API", machines, status{}, status{"new": "x"}, "new"},
@@ -70,7 +77,10 @@ func TestUrgent_IsWhatOthersWaitFor(t *testing.T) {
 			"conditions/OwnerRemediated"},
 		{"the end of a remediation", machines, because("OwnerRemediated", "False", "WaitingForRemediation"), status{},
 			"conditions/OwnerRemediated"},
-		{"a machine that is not paused", machines, status{}, because("Paused", "False", "NotPaused"),
+		{"a machine that is not paused", machines, status{}, because("Paused", "False", "NotPaused"), ""},
+		{"a machine that a user pauses", machines, because("Paused", "False", "NotPaused"),
+			because("Paused", "True", "Paused"), "conditions/Paused"},
+		{"the end of a pause", machines, because("Paused", "True", "Paused"), because("Paused", "False", "NotPaused"),
 			"conditions/Paused"},
 		{"a machine that is not being deleted", machines, status{}, because("Deleting", "False", "NotDeleting"), ""},
 		{"a machine that is being deleted", machines, because("Deleting", "False", "NotDeleting"),
@@ -83,16 +93,19 @@ func TestUrgent_IsWhatOthersWaitFor(t *testing.T) {
 		{"a condition of a planner's", machines, status{}, because("PlanApplied", "True", "Applied"),
 			"conditions/PlanApplied"},
 
-		{"machines of a set", machineSets, status{"replicas": int64(1)}, status{"replicas": int64(2)}, "replicas"},
+		{"machines of a set", machineSets, status{"replicas": int64(1)}, status{"replicas": int64(2)}, ""},
 		{"available machines of a set", machineSets, status{"availableReplicas": int64(0)},
-			status{"availableReplicas": int64(1)}, "availableReplicas"},
+			status{"availableReplicas": int64(1)}, ""},
 		{"machines of a set that a rollout has made", machineSets, status{"upToDateReplicas": int64(0)},
-			status{"upToDateReplicas": int64(1)}, "upToDateReplicas"},
+			status{"upToDateReplicas": int64(1)}, ""},
 		{"what a set waits for", machineSets, status{}, because("MachinesReady", "False", "NotReady"), ""},
 		{"a set that scales up", machineSets, because("ScalingUp", "False", "NotScalingUp"),
 			because("ScalingUp", "True", "ScalingUp"), ""},
 
-		{"machines of a deployment", deployments, status{}, status{"replicas": int64(1)}, "replicas"},
+		{"a deployment's first machine", deployments, status{}, status{"replicas": int64(1)}, "replicas"},
+		{"a deployment's second machine", deployments, status{"replicas": int64(1)}, status{"replicas": int64(2)}, ""},
+		{"a deployment's last machine", deployments, status{"replicas": int64(1)}, status{"replicas": int64(0)},
+			"replicas"},
 		{"ready machines of a deployment", deployments, status{}, status{"readyReplicas": int64(1)}, ""},
 		{"a deployment that becomes available", deployments, because("Available", "False", "NotAvailable"),
 			because("Available", "True", "Available"), "conditions/Available"},
@@ -119,6 +132,27 @@ func TestUrgent_IsWhatOthersWaitFor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if got := urgent(test.kind, difference(test.from, test.to)); got != test.want {
 				t.Errorf("urgent: %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWakes_AreWhatAnEventWouldDo(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		kind     kind
+		from, to status
+		want     []kind
+	}{
+		{"a new object that is not paused", machines, status{}, because("Paused", "False", "NotPaused"), []kind{machines}},
+		{"a set's machine becomes available", machineSets, status{"availableReplicas": int64(0)},
+			status{"availableReplicas": int64(1)}, []kind{deployments}},
+		{"a set's new message", machineSets, status{}, because("MachinesReady", "False", "NotReady"), nil},
+		{"a machine's new message", machines, status{}, because("Ready", "False", "NotReady"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, wakes(test.kind, difference(test.from, test.to))); diff != "" {
+				t.Errorf("wakes (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // Package hold writes the statuses of Cluster API's core less often. Its client holds patches of them back for some
 // seconds and writes all that it holds for an object in one patch.
 //
-//	held := hold.New(client, hold.Options{Requeue: queues.add})
+//	held := hold.New(client, hold.Options{Wake: queues.add, Requeue: queues.again})
 //	machine.Reconciler{Client: held.For("machine")}    // per controller
 //	held.Finished("machine", request)                  // when a reconcile has ended
 //	held.Flush(ctx)                                    // when the controllers have ended
@@ -24,21 +24,22 @@
 //   - A flush is for one version of the object. After a conflict it starts again from the newest version.
 //   - If a flush fails, the held status is dropped and the object is reconciled again.
 //   - A killed process loses what it holds. The statuses are functions of objects that are stored, so the first
-//     reconcile of the next process computes them again. For the same reason, no change may wait without which the
-//     controller would not do its next step: Cluster API reconciles an object with a new condition Paused only after
-//     the event of that write.
+//     reconcile of the next process computes them again.
+//   - The event of a write that waits is missing in the meantime. Where a controller does its next step after that event,
+//     it is woken at once and reads what is held: the MachineDeployment of a MachineSet with other numbers, and an object
+//     with a new condition Paused, because Cluster API ends the reconcile that sets it.
 //
 // # Who reads these statuses
 //
 // Drover's handlers read the manager's cache and do not see what is held. These changes are urgent for them:
 //
-//	planner               Machine: phase, InfrastructureReady, nodeRef, nodeInfo, addresses, initialization, NodeReady if it
-//	                      may mean a lost node, every condition with reason Error; Cluster: initialization,
-//	                      ControlPlaneInitialized, RemoteConnectionProbe
+//	planner               Machine: phase, InfrastructureReady, nodeRef, nodeInfo, addresses, infrastructureProvisioned,
+//	                      NodeReady if it may mean a lost node, every condition with reason Error; Cluster:
+//	                      initialization, ControlPlaneInitialized, RemoteConnectionProbe
 //	bootstrap             Machine: nodeRef, InfrastructureReady and BootstrapConfigReady with a failure; Cluster:
 //	                      initialization
-//	machineprovision      Machine: HealthCheckSucceeded, initialization; Cluster: initialization
-//	provisioningcluster   Machine: Deleting; MachineDeployment: replicas
+//	machineprovision      Machine: HealthCheckSucceeded, infrastructureProvisioned; Cluster: initialization
+//	provisioningcluster   Machine: Deleting; MachineDeployment: replicas, from and to zero
 //	cluster               Cluster: RemoteConnectionProbe; Machine: addresses
 //	machinedrain,         Machine: nodeRef
 //	snapshots, unmanaged
@@ -51,12 +52,11 @@
 // The controllers of the core read through the client, but the events of stored objects wake them. These changes are
 // urgent for them:
 //
-//	MachineSet            Machine: Ready, Available and UpToDate
-//	MachineDeployment     MachineSet: replicas, availableReplicas, upToDateReplicas, without which a rollout stops
+//	MachineSet            Machine: Ready, Available and the end of UpToDate
 //	Machine               Cluster: initialization, ControlPlaneInitialized
 //	MachineHealthCheck    Machine: nodeRef, NodeHealthy, remediation; Cluster: InfrastructureReady,
 //	                      ControlPlaneInitialized
-//	all                   Paused
+//	all                   the begin and the end of a pause
 //
 // Users and their tools wait for the conditions Available and RollingOut, for the phases of the end, and after an edit
 // for the observed generation of a MachineDeployment. The other numbers and messages may be some seconds late.

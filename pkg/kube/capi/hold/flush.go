@@ -11,6 +11,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,11 +164,11 @@ func (c *Client) write(ctx context.Context, h *held, live bool) error {
 
 // base returns the newest version of the object.
 func (c *Client) base(ctx context.Context, h *held, live bool) (version, error) {
-	obj, reader := h.key.kind.empty(h.key.NamespacedName), client.Reader(c.Client)
+	obj, read := h.key.kind.empty(h.key.NamespacedName), c.Client.Get
 	if live {
-		reader = c.opts.Live
+		read = c.getLive
 	}
-	if err := reader.Get(ctx, h.key.NamespacedName, obj); err != nil {
+	if err := read(ctx, h.key.NamespacedName, obj); err != nil {
 		return version{}, err
 	}
 	l := h.layer.Load()
@@ -179,6 +180,28 @@ func (c *Client) base(ctx context.Context, h *held, live bool) (version, error) 
 		return version{}, err
 	}
 	return l.newest(version{obj.GetResourceVersion(), current}), nil
+}
+
+// getLive reads an object from the API server. It lists that one object, because the core has no other permission.
+func (c *Client) getLive(ctx context.Context, name types.NamespacedName, into client.Object,
+	_ ...client.GetOption) error {
+	list := kindOf(into).list()
+	if err := c.opts.Live.List(ctx, list, client.InNamespace(name.Namespace),
+		client.MatchingFields{"metadata.name": name.Name}); err != nil {
+		return err
+	}
+	found, err := meta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("read the list of one %s: %w", kindOf(into), err)
+	}
+	if len(found) == 0 {
+		return apierrors.NewNotFound(resourceOf(kindOf(into)), name.Name)
+	}
+	obj := found[0].(client.Object)
+	into.SetUID(obj.GetUID())
+	into.SetResourceVersion(obj.GetResourceVersion())
+	copyStatus(into, obj)
+	return nil
 }
 
 // patchTo returns the patch from a version to a status, or nil if they are equal. It is for that version only.

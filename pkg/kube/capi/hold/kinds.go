@@ -82,6 +82,19 @@ func (k kind) empty(name types.NamespacedName) client.Object {
 	return out
 }
 
+// list returns a list of the kind.
+func (k kind) list() client.ObjectList {
+	switch k {
+	case machines:
+		return &clusterv1.MachineList{}
+	case machineSets:
+		return &clusterv1.MachineSetList{}
+	case deployments:
+		return &clusterv1.MachineDeploymentList{}
+	}
+	return &clusterv1.ClusterList{}
+}
+
 // copyStatus gives an object the status of another one of its type.
 func copyStatus(to, from client.Object) {
 	switch typed := to.(type) {

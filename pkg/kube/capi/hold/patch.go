@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // statusWriter writes statuses. Merge patches of the held kinds may wait.
@@ -92,12 +93,14 @@ func (c *Client) patch(ctx context.Context, obj client.Object, parsed map[string
 			return true, err
 		}
 	}
+	before := h.layer.Load().held
 	if err := c.hold(h, cached, parsed); err != nil {
 		return true, err
 	}
 	if err := c.plan(ctx, h, owner && cached.GetDeletionTimestamp() == nil); err != nil {
 		return true, err
 	}
+	c.wake(k, cached, h.layer.Load().held.since(before))
 	return true, c.show(h, obj, cached)
 }
 
@@ -117,6 +120,19 @@ func (c *Client) plan(ctx context.Context, h *held, may bool) error {
 		}
 	}
 	return nil
+}
+
+// wake wakes the controllers that the event of a change would wake.
+func (c *Client) wake(k key, cached client.Object, held change) {
+	for _, controller := range wakes(k.kind, held) {
+		name := k.NamespacedName
+		if controller != k.kind {
+			if name.Name = cached.GetLabels()[clusterv1.MachineDeploymentNameLabel]; name.Name == "" {
+				continue
+			}
+		}
+		c.opts.Wake(string(controller), reconcile.Request{NamespacedName: name})
+	}
 }
 
 // hold puts a patch on what is held. The held change is always the difference to the newest status that is known. A

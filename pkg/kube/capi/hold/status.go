@@ -61,6 +61,17 @@ func difference(from, to status) change {
 	return out
 }
 
+// since returns the fields of the change that an earlier change does not have, or has with another value.
+func (c change) since(earlier change) change {
+	out := change{fields: map[string]field{}}
+	for path, f := range c.fields {
+		if old, ok := earlier.fields[path]; !ok || !reflect.DeepEqual(old.value, f.value) {
+			out.fields[path] = f
+		}
+	}
+	return out
+}
+
 // apply returns the status with the change. It skips a field that no longer has the value from which the change was
 // computed: another writer has written it since, as if after the change.
 func (c change) apply(to status) status {
