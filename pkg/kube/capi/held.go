@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi/thrift"
 )
 
-// flushTimeout is how long the statuses that are held at the end may take. The lease of the next leader may wait for it.
+// flushTimeout is how long writing the held statuses may take at the end. The next leader may wait for it.
 const flushTimeout = 5 * time.Second
 
 // queues are the queues of the controllers, by name.

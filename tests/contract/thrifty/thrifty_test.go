@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 // TestThriftyCore runs clusters with a core that writes less.
 func TestThriftyCore(t *testing.T) {
-	t.Run("a cluster becomes ready, rolls out, and is deleted", roll)
+	t.Run("a cluster becomes ready, rolls out, and is deleted, without a wait for a held status", roll)
+	t.Run("a kill between hold and flush loses nothing that is not computed again", kill)
 	for name, lag := range map[string]func(resource string) time.Duration{
 		// MachineSets see the halves of a new Machine before the Machine.
 		"watches of Machines lag":           only("machines"),
@@ -79,6 +80,7 @@ func roll(t *testing.T) {
 		t.Errorf("the rollout has created %d Machines, want 2", got)
 	}
 	clusters.Delete()
+	expectNoWait(t, clusters.Namespace, since)
 }
 
 func machinesOf(t *testing.T, st *stage.Stage, namespace string) []string {

@@ -27,7 +27,8 @@ type Options struct {
 	// Window is how long a status may wait; 3 seconds when it is zero. It grows with the number of held objects, up to
 	// MaxWindow; 10 seconds when that is zero.
 	Window, MaxWindow time.Duration
-	// Live lists the newest version of an object after a conflict, and at the end. The client's own reads may be cached.
+	// Live lists the newest version of an object after a conflict, and at the end. The client's own reads may be
+	// cached.
 	Live client.Reader
 	// Wake reconciles an object now, because of a change that waits. The event of the write would do that later.
 	Wake func(controller string, request reconcile.Request)

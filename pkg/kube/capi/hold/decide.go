@@ -28,8 +28,9 @@ func urgent(k kind, c change) string {
 // waiting are reasons with which a condition says that something has not happened yet. Failures have other reasons.
 var waiting = []string{
 	clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.NotAvailableReason,
-	clusterv1.AvailableUnknownReason, clusterv1.InspectionFailedReason, clusterv1.MachineWaitingForMinReadySecondsReason,
-	clusterv1.MachineNodeNotReadyReason, clusterv1.MachineNodeNotHealthyReason,
+	clusterv1.AvailableUnknownReason, clusterv1.InspectionFailedReason,
+	clusterv1.MachineWaitingForMinReadySecondsReason, clusterv1.MachineNodeNotReadyReason,
+	clusterv1.MachineNodeNotHealthyReason,
 	clusterv1.MachineDeploymentAvailableWaitingForAvailableReplicasSetReason, rkev1.ReasonWaiting,
 	machinejob.ReasonCreating,
 }
@@ -37,7 +38,7 @@ var waiting = []string{
 // rules are the changes that may wait, by kind and field. The package comment lists who reads what.
 var rules = map[kind]map[string]may{
 	machines: {
-		"phase":                  becomes(string(clusterv1.MachinePhasePending), string(clusterv1.MachinePhaseProvisioning)),
+		"phase":                  becomes(clusterv1.MachinePhasePending, clusterv1.MachinePhaseProvisioning),
 		"lastUpdated":            isSet,
 		"observedGeneration":     isSet,
 		"certificatesExpiryDate": isSet,
@@ -110,7 +111,7 @@ var rules = map[kind]map[string]may{
 		deprecated + string(clusterv1.MachineSetReadyV1Beta1Condition):            isSet,
 	},
 	clusters: {
-		"phase":              becomes(string(clusterv1.ClusterPhasePending), string(clusterv1.ClusterPhaseProvisioning)),
+		"phase":              becomes(clusterv1.ClusterPhasePending, clusterv1.ClusterPhaseProvisioning),
 		"observedGeneration": isSet,
 
 		current + clusterv1.ClusterAvailableCondition:                    isNotYet,
@@ -123,7 +124,7 @@ var rules = map[kind]map[string]may{
 		current + clusterv1.ClusterWorkerMachinesUpToDateCondition:       isSet,
 		current + clusterv1.ClusterScalingUpCondition:                    isSet,
 		current + clusterv1.ClusterScalingDownCondition:                  isSet,
-		current + clusterv1.ClusterControlPlaneInitializedCondition:      starts(clusterv1.ClusterControlPlaneNotInitializedReason),
+		current + clusterv1.ClusterControlPlaneInitializedCondition:      starts(notInitialized),
 		current + clusterv1.ClusterRemoteConnectionProbeCondition:        isText,
 		current + clusterv1.ClusterRollingOutCondition:                   starts(clusterv1.NotRollingOutReason),
 		current + clusterv1.ClusterRemediatingCondition:                  starts(clusterv1.NotRemediatingReason),
@@ -137,8 +138,11 @@ var rules = map[kind]map[string]may{
 	},
 }
 
-// old is where the numbers of the older API are.
-const old = "deprecated/v1beta1/"
+const (
+	// old is where the numbers of the older API are.
+	old            = "deprecated/v1beta1/"
+	notInitialized = clusterv1.ClusterControlPlaneNotInitializedReason
+)
 
 // wakes returns the controllers that would be woken by the event of a change, and do their next step then. They are
 // woken at once although the change waits: they read what is held.
@@ -159,7 +163,8 @@ func wakes(k kind, c change) []kind {
 	return out
 }
 
-// init adds the numbers of a Cluster's machines, which are the same for both halves, and maps that are empty for a time.
+// init adds the numbers of a Cluster's machines, which are the same for both halves. It also adds maps that are empty
+// for a time.
 func init() {
 	for _, k := range []kind{machines, machineSets, deployments, clusters} {
 		rules[k]["deprecated"], rules[k]["deprecated/v1beta1"] = isEmptyMap, isEmptyMap
@@ -196,10 +201,10 @@ func isMany(base, value any) bool {
 }
 
 // becomes lets a text wait that becomes one of the values.
-func becomes(values ...string) may {
+func becomes[T ~string](values ...T) may {
 	return func(_, value any) bool {
 		text, _ := value.(string)
-		return slices.Contains(values, text)
+		return slices.Contains(values, T(text))
 	}
 }
 

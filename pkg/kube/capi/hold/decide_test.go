@@ -28,7 +28,8 @@ func TestUrgent_IsWhatOthersWaitFor(t *testing.T) {
 	}{
 		{"a machine's first phase", machines, status{}, status{"phase": "Pending", "lastUpdated": "t"}, ""},
 		{"a machine that is being created", machines, status{"phase": "Pending"}, status{"phase": "Provisioning"}, ""},
-		{"a machine that has a host", machines, status{"phase": "Provisioning"}, status{"phase": "Provisioned"}, "phase"},
+		{"a machine that has a host", machines, status{"phase": "Provisioning"}, status{"phase": "Provisioned"},
+			"phase"},
 		{"a machine that runs", machines, status{"phase": "Provisioned"}, status{"phase": "Running"}, "phase"},
 		{"a machine that has failed", machines, status{"phase": "Pending"}, status{"phase": "Failed"}, "phase"},
 		{"a machine's bootstrap data", machines, status{},
@@ -144,7 +145,8 @@ func TestWakes_AreWhatAnEventWouldDo(t *testing.T) {
 		from, to status
 		want     []kind
 	}{
-		{"a new object that is not paused", machines, status{}, because("Paused", "False", "NotPaused"), []kind{machines}},
+		{"a new object that is not paused", machines, status{}, because("Paused", "False", "NotPaused"),
+			[]kind{machines}},
 		{"a set's machine becomes available", machineSets, status{"availableReplicas": int64(0)},
 			status{"availableReplicas": int64(1)}, []kind{deployments}},
 		{"a set's new message", machineSets, status{}, because("MachinesReady", "False", "NotReady"), nil},
@@ -186,8 +188,8 @@ func TestUrgent_CoversTheConditionsThatDroverReads(t *testing.T) {
 	}
 	for name, where := range conditionsNamed(t) {
 		if reads[name] == nil && !shown[name] {
-			t.Errorf("%s reads clusterv1.%s: decide whether it may wait, and add it to this test and to the package comment",
-				where, name)
+			t.Errorf("%s reads clusterv1.%s: decide whether it may wait, and add it to this test and to the package "+
+				"comment", where, name)
 		}
 	}
 }

@@ -25,9 +25,9 @@
 //   - If a flush fails, the held status is dropped and the object is reconciled again.
 //   - A killed process loses what it holds. The statuses are functions of objects that are stored, so the first
 //     reconcile of the next process computes them again.
-//   - The event of a write that waits is missing in the meantime. Where a controller does its next step after that event,
-//     it is woken at once and reads what is held: the MachineDeployment of a MachineSet with other numbers, and an object
-//     with a new condition Paused, because Cluster API ends the reconcile that sets it.
+//   - The event of a write that waits is missing in the meantime. Where a controller does its next step after that
+//     event, it is woken at once and reads what is held: the MachineDeployment of a MachineSet with other numbers, and
+//     an object with a new condition Paused, because Cluster API ends the reconcile that sets it.
 //
 // # Who reads these statuses
 //
@@ -43,8 +43,8 @@
 //	cluster               Cluster: RemoteConnectionProbe; Machine: addresses
 //	machinedrain,         Machine: nodeRef
 //	snapshots, unmanaged
-//	metrics, events and   Machine: nodeRef, InfrastructureReady, BootstrapConfigReady with a failure, NodeHealthy, Ready,
-//	traces                HealthCheckSucceeded, UpToDate, Paused
+//	metrics, events and   Machine: nodeRef, InfrastructureReady, BootstrapConfigReady with a failure, NodeHealthy,
+//	traces                Ready, HealthCheckSucceeded, the end of UpToDate, the begin and the end of a pause
 //
 // The planner also repeats the message of a Machine's condition Ready in the messages of its control plane. That
 // message may be late. Commands such as "drover diagnose" show conditions as they are stored.

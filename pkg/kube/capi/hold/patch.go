@@ -67,8 +67,8 @@ func (w statusWriter) through(ctx context.Context, obj client.Object, write func
 	return write()
 }
 
-// patch holds a patch back, or writes it with all that is held of the object. ok is false if the cache does not have the
-// object that the caller has.
+// patch holds a patch back, or writes it with all that is held of the object. ok is false if the cache does not have
+// the object that the caller has.
 func (c *Client) patch(ctx context.Context, obj client.Object, parsed map[string]any) (ok bool, err error) {
 	k := key{kindOf(obj), client.ObjectKeyFromObject(obj)}
 	cached := k.kind.empty(k.NamespacedName)

@@ -34,8 +34,8 @@ var fieldsOf = map[string][]string{
 
 func drawSteps(t *rapid.T) []step {
 	one := rapid.Custom(func(t *rapid.T) step {
-		s := step{who: rapid.SampledFrom([]string{"machine", "machine", "machine", "machine", "machinehealthcheck", "other",
-			"lag", "catch up", "wait"}).Draw(t, "who")}
+		s := step{who: rapid.SampledFrom([]string{"machine", "machine", "machine", "machine", "machinehealthcheck",
+			"other", "lag", "catch up", "wait"}).Draw(t, "who")}
 		if names := fieldsOf[s.who]; names != nil {
 			s.field = rapid.SampledFrom(names).Draw(t, "field")
 			s.value = rapid.SampledFrom([]string{"", "True", "False", "Unknown"}).Draw(t, "value")

@@ -60,7 +60,9 @@ func TestChange_IsWrittenOnNewerVersions(t *testing.T) {
 			want:   status{"phase": "Running"},
 		}, {
 			name: "deprecated conditions are merged by type",
-			from: status{}, to: status{"deprecated": map[string]any{"v1beta1": map[string]any{"conditions": listOf(ready)}}},
+			from: status{},
+			to: status{"deprecated": map[string]any{"v1beta1": map[string]any{
+				"conditions": listOf(ready)}}},
 			newest: status{"deprecated": map[string]any{"v1beta1": map[string]any{"conditions": listOf(plan)}}},
 			want: status{"deprecated": map[string]any{"v1beta1": map[string]any{
 				"conditions": listOf(ready, plan)}}},
@@ -110,8 +112,8 @@ func TestFlatten_PathsAreUnique(t *testing.T) {
 		default: // a list is one field, except for conditions
 		}
 	}
-	for _, of := range []any{clusterv1.MachineStatus{}, clusterv1.MachineSetStatus{}, clusterv1.MachineDeploymentStatus{},
-		clusterv1.ClusterStatus{}} {
+	for _, of := range []any{clusterv1.MachineStatus{}, clusterv1.MachineSetStatus{},
+		clusterv1.MachineDeploymentStatus{}, clusterv1.ClusterStatus{}} {
 		walk(reflect.TypeOf(of), reflect.TypeOf(of).Name())
 	}
 }
