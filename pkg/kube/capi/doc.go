@@ -18,6 +18,8 @@
 //     would be most of the startup time of a new cluster.
 //   - A MachineDeployment's template has neither version nor configuration. These controllers therefore have no reason
 //     to replace a node, and behave like a stock core that runs in place of this one (--capi=external).
+//   - A thrifty core holds back statuses for which nothing waits (package hold). Drover's handlers do not see them
+//     earlier than others.
 //
 // Feature gates are process-wide in Cluster API. This package leaves them at their defaults. Only a thrifty core turns
 // one off while it exists, and replaces what the gate does (package thrift).

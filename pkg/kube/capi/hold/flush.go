@@ -1,8 +1,8 @@
 package hold
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,7 +53,8 @@ func (c *Client) Flush(ctx context.Context) error {
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex
-		errs  []error
+		lost  int
+		first error
 	)
 	for _, k := range keys {
 		group.Go(func() {
@@ -69,12 +70,15 @@ func (c *Client) Flush(ctx context.Context) error {
 			if err != nil && !apierrors.IsNotFound(err) {
 				mu.Lock()
 				defer mu.Unlock()
-				errs = append(errs, err)
+				lost, first = lost+1, cmp.Or(first, err)
 			}
 		})
 	}
 	group.Wait()
-	return errors.Join(errs...)
+	if lost > 0 {
+		return fmt.Errorf("write what is held of %d objects: %w", lost, first)
+	}
+	return nil
 }
 
 // expired flushes an object whose window has ended.

@@ -91,6 +91,7 @@ func (k kind) list() client.ObjectList {
 		return &clusterv1.MachineSetList{}
 	case deployments:
 		return &clusterv1.MachineDeploymentList{}
+	case clusters:
 	}
 	return &clusterv1.ClusterList{}
 }

@@ -71,18 +71,11 @@ func (w statusWriter) through(ctx context.Context, obj client.Object, write func
 // the object that the caller has.
 func (c *Client) patch(ctx context.Context, obj client.Object, parsed map[string]any) (ok bool, err error) {
 	k := key{kindOf(obj), client.ObjectKeyFromObject(obj)}
-	cached := k.kind.empty(k.NamespacedName)
 	h := c.take(k)
 	defer c.release(h)
-	err = c.Client.Get(ctx, k.NamespacedName, cached)
-	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != "" && obj.GetUID() != cached.GetUID() {
-		return false, nil
-	}
-	if err != nil {
-		return true, fmt.Errorf("read the %s: %w", k.kind, err)
-	}
-	if h.layer.Load().uid != cached.GetUID() {
-		h.layer.Store(&layer{uid: cached.GetUID()}) // what was held belongs to a deleted object
+	cached, err := c.cached(ctx, h, obj)
+	if err != nil || cached == nil {
+		return err != nil, err
 	}
 	owner := c.by == string(k.kind)
 	if !owner {
@@ -102,6 +95,24 @@ func (c *Client) patch(ctx context.Context, obj client.Object, parsed map[string
 	}
 	c.wake(k, cached, h.layer.Load().held.since(before))
 	return true, c.show(h, obj, cached)
+}
+
+// cached returns the object from the cache, or nil if the cache does not have the same object.
+func (c *Client) cached(ctx context.Context, h *held, obj client.Object) (client.Object, error) {
+	cached := h.key.kind.empty(h.key.NamespacedName)
+	err := c.Client.Get(ctx, h.key.NamespacedName, cached)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the %s: %w", h.key.kind, err)
+	case obj.GetUID() != "" && obj.GetUID() != cached.GetUID():
+		return nil, nil
+	}
+	if h.layer.Load().uid != cached.GetUID() {
+		h.layer.Store(&layer{uid: cached.GetUID()}) // what was held belongs to a deleted object
+	}
+	return cached, nil
 }
 
 // plan decides when what is held of the object is written.
