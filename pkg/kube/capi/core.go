@@ -64,6 +64,8 @@ type Options struct {
 	Thrifty bool
 	// Log receives the controllers' lines; the standard logger when it is nil.
 	Log logrus.FieldLogger
+	// window is how long a thrifty core holds statuses, if it is not zero.
+	window time.Duration
 }
 
 // Core is Cluster API's core. New creates it.

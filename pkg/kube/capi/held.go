@@ -61,7 +61,8 @@ func (q *queues) find(controller string) workqueue.TypedRateLimitingInterface[re
 func (c *Core) holding(opts Options) (clientOf func(controller string) client.Client, create thrift.NewQueue) {
 	known := &queues{}
 	c.held = hold.New(c.thrift.Client(c.manager.GetClient()), hold.Options{
-		Live: c.manager.GetAPIReader(), Wake: known.add, Requeue: known.again, Log: opts.Log,
+		Window: opts.window, MaxWindow: opts.window, Live: c.manager.GetAPIReader(), Wake: known.add,
+		Requeue: known.again, Log: opts.Log,
 	})
 	return func(controller string) client.Client { return c.held.For(controller) },
 		known.remember(c.thrift.Queues(c.held.Finished))

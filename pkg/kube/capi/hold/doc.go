@@ -23,8 +23,9 @@
 //     field. What others write in between stays, as if they had written after the core.
 //   - A flush is for one version of the object. After a conflict it starts again from the newest version.
 //   - If a flush fails, the held status is dropped and the object is reconciled again.
-//   - A killed process loses what it holds. The statuses are functions of objects that are stored, so the first
-//     reconcile of the next process computes them again.
+//   - A killed process loses what it holds, as a core loses a status when it is killed before the write. The statuses
+//     are functions of objects that are stored, so the first reconcile of the next process computes them again. Only
+//     the deprecated condition Resized tells of the last action, and no program reads it.
 //   - The event of a write that waits is missing in the meantime. Where a controller does its next step after that
 //     event, it is woken at once and reads what is held: the MachineDeployment of a MachineSet with other numbers, and
 //     an object with a new condition Paused, because Cluster API ends the reconcile that sets it.
@@ -33,9 +34,9 @@
 //
 // Drover's handlers read the manager's cache and do not see what is held. These changes are urgent for them:
 //
-//	planner               Machine: phase, InfrastructureReady, nodeRef, nodeInfo, addresses, infrastructureProvisioned,
-//	                      NodeReady if it may mean a lost node, every condition with reason Error; Cluster:
-//	                      initialization, ControlPlaneInitialized, RemoteConnectionProbe
+//	planner               Machine: phase, InfrastructureReady, nodeRef, nodeInfo, addresses,
+//	                      infrastructureProvisioned, NodeReady if it may mean a lost node, every condition with reason
+//	                      Error; Cluster: initialization, ControlPlaneInitialized, RemoteConnectionProbe
 //	bootstrap             Machine: nodeRef, InfrastructureReady and BootstrapConfigReady with a failure; Cluster:
 //	                      initialization
 //	machineprovision      Machine: HealthCheckSucceeded, infrastructureProvisioned; Cluster: initialization
