@@ -103,10 +103,11 @@ func TestStockAgent_UnreadExecsEndNoSession(t *testing.T) {
 	startStockAgent(t, d, api)
 	session := d.table.best(clusterID)
 	server, ended := newProxy(t, d, limit)
-	for range execs {
+	for i := range execs {
 		unreadExec(t, server, "/api/v1/namespaces/n/pods/p/exec")
-	}
-	for range execs - limit/ownConnection {
+		if i < limit/ownConnection {
+			continue
+		}
 		select {
 		case reason := <-ended:
 			if reason != unread.ReasonBudget {
