@@ -102,6 +102,7 @@
 //   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)
 //   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
 //   - reach/unread: streams whose reader stops reading, and what all of them may hold
+//   - kube/capi/thrift, kube/capi/hold: how Cluster API's core needs fewer writes and less time
 //   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
 //   - operate/inspect, operate/preview: the same decisions, explained and asked in advance
 //   - operate/backup: what belongs to a cluster, and how it moves to another management cluster

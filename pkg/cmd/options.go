@@ -65,7 +65,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 		"`mode` of Cluster API's core: embedded runs it in this process, external uses the core in the cluster")
 	f.StringVar(&o.coreWrites, "core-writes", "",
 		"`way` in which the embedded core writes: plain is Cluster API's own, thrifty needs fewer requests and less "+
-			"time; empty means plain")
+			"time; empty means thrifty")
 	f.StringVar(&o.crds, "crds", "install",
 		"`mode` of the definitions of Drover's kinds: install adds missing ones, host uses only existing ones")
 	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0",

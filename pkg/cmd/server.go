@@ -262,13 +262,21 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	}
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
-		CoreWrites: server.CoreWrites(o.coreWrites), CRDs: server.CRDMode(o.crds),
+		CoreWrites: o.wayOfCore(), CRDs: server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
 		Log: log,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife,
 			AllowLoopback: o.embedded || o.allowLoopback},
 		Limits: o.limits,
 	}, nil
+}
+
+// wayOfCore is how Cluster API's core writes. No other controller of this program needs Cluster API's gate.
+func (o *serverOptions) wayOfCore() server.CoreWrites {
+	if o.coreWrites == "" && o.capi == string(server.CAPIEmbedded) {
+		return server.CoreWritesThrifty
+	}
+	return server.CoreWrites(o.coreWrites)
 }
 
 // removeDrivers deletes the node drivers that earlier versions kept in the data directory.

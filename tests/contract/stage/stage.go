@@ -65,7 +65,7 @@ type Stage struct {
 type Settings struct {
 	// CAPI selects the Cluster API core. The default is the one in Drover.
 	CAPI server.CAPIMode
-	// CoreWrites selects how that core writes. The default is DROVER_TEST_CORE_WRITES, or else Drover's.
+	// CoreWrites selects how that core writes. The default is DROVER_TEST_CORE_WRITES, or else that of drover server.
 	CoreWrites server.CoreWrites
 	// Transport, if not nil, wraps the transport of Drover's clients.
 	Transport func(http.RoundTripper) http.RoundTripper
@@ -92,7 +92,7 @@ func Start(t *testing.T, s Settings) *Stage {
 		s.CAPI = server.CAPIEmbedded
 	}
 	if s.CAPI == server.CAPIEmbedded && s.CoreWrites == "" {
-		s.CoreWrites = server.CoreWrites(os.Getenv("DROVER_TEST_CORE_WRITES"))
+		s.CoreWrites = cmp.Or(server.CoreWrites(os.Getenv("DROVER_TEST_CORE_WRITES")), server.CoreWritesThrifty)
 	}
 	st := &Stage{t: t, plane: s.Plane}
 	st.Client = newClient(t, st.Config("contract-tests"))
