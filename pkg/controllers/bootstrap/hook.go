@@ -174,10 +174,17 @@ func deletedAt(times ...*metav1.Time) time.Time {
 	return first
 }
 
-// setHook adds or removes the annotation that Cluster API waits for.
+// setHook adds or removes the annotation that Cluster API waits for. It does not add the annotation again before the
+// caches show it, because others write to a new Machine all the time.
 func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
 	value, has := machine.Annotations[rkev1.PreTerminateAnnotation]
+	done := "hook/" + string(machine.UID)
 	if has == present && (!present || value == rkev1.PreTerminateAnnotationValue) {
+		h.written.Shown(done)
+		return nil
+	}
+	if left := h.written.Left(done, h.Now()); present && left > 0 {
+		h.Bootstraps.EnqueueAfter(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name, left)
 		return nil
 	}
 	annotations := map[string]any{rkev1.PreTerminateAnnotation: nil}
@@ -191,6 +198,9 @@ func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
 	_, err = h.Machines.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("write the pre-terminate hook of Machine %s/%s: %w", machine.Namespace, machine.Name, err)
+	}
+	if present {
+		h.written.Did(done, h.Now())
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func inUse(secret *corev1.Secret) bool {
 // agent has reported. The endpoint for machines refuses such a token. A machine never gets another token, so this one
 // must last until a slow machine has registered.
 func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
-	if secret == nil || !inUse(secret) {
+	if secret == nil || !inUse(secret) || h.written.Behind(secret, h.Now()) {
 		return secret, nil
 	}
 	machine, err := clients.Optional(h.machines.Get(secret.Namespace, secret.Labels[rkev1.MachineNameLabel]))
@@ -74,6 +74,7 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	if err != nil {
 		return secret, fmt.Errorf("invalidate token %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
+	h.written.Replaced(secret.UID, secret.ResourceVersion, h.Now())
 	return updated, nil
 }
 
