@@ -10,15 +10,18 @@ import (
 )
 
 // scriptInterval is the time between two looks at the digest of the install script. A look reads the state of one file.
-const scriptInterval = time.Minute
+const scriptInterval = 30 * time.Second
 
 // followScript queues all tokens when the digest of the install script changes, because their commands contain it. A
-// file of the server has no events.
+// file of the server has no events. It queues only after two looks found the same digest, because the file may be
+// written at the time of a look.
 func (h *handler) followScript(ctx context.Context) {
 	last := h.InstallScriptSHA256()
+	seen := last
 	_ = wait.PollUntilContextCancel(ctx, scriptInterval, false, func(context.Context) (bool, error) {
-		now := h.InstallScriptSHA256()
-		if now == last {
+		before, now := seen, h.InstallScriptSHA256()
+		seen = now
+		if now == last || now != before {
 			return false, nil
 		}
 		if err := h.queueAll(); err != nil {

@@ -45,6 +45,10 @@ var exceptions = []exception{
 	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},
 	{"settings that differ at the next start", rights.System, "update: configmaps"},
 	{"CRDs of an older Drover", rights.Own, "update: customresourcedefinitions.apiextensions.k8s.io"},
+	{
+		"the previous version writes conditions of Machines, and leads until an upgrade ends", rights.Own,
+		"update: machines/status.cluster.x-k8s.io",
+	},
 	{"existing hosts", rights.Core, "watch patch delete: custommachines.rke.cattle.io"},
 	{
 		"a user's ClusterResourceSets", rights.Core,
