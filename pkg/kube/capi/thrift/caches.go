@@ -19,8 +19,7 @@ import (
 type NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration,
 	toolscache.Indexers) toolscache.SharedIndexInformer
 
-// caches are the manager's informers by kind. One kind may have several, each for one Go type. Versions of a kind count
-// as one kind, because their objects have the same resourceVersion.
+// caches are the manager's informers by kind. One kind may have several, each for one Go type and one API version.
 type caches struct {
 	mu     sync.RWMutex
 	stores map[schema.GroupKind][]store
@@ -71,9 +70,14 @@ func (c *caches) of(kind schema.GroupKind) []store {
 	return c.stores[kind]
 }
 
-// show reports whether all caches of a kind are as new as a version. It uses the same comparison as Cluster API.
-func (c *caches) show(kind schema.GroupKind, version string) bool {
-	for _, content := range c.of(kind) {
+// show reports whether all caches of a kind are as new as a resourceVersion. It uses the same comparison as Cluster API.
+// Caches of another API version of the kind do not count: an API server that serves it no longer leaves them behind for
+// ever.
+func (c *caches) show(kind schema.GroupVersionKind, version string) bool {
+	for _, content := range c.of(kind.GroupKind()) {
+		if content.version != kind.Version {
+			continue
+		}
 		seen := content.LastStoreSyncResourceVersion()
 		if seen == "" {
 			return false // not filled yet

@@ -20,10 +20,11 @@
 // there is no shorter interval. Without the gate, the queue here does what the gate does otherwise:
 //
 //   - Interval: an object starts no sooner than an interval after its last start.
-//   - Caches: an object starts when the caches show everything that this process had written when its last reconcile
-//     ended. As in Cluster API, there is no time-out. A reconciler that reads old caches makes objects twice, or
-//     deletes the halves of a Machine that it does not see. Cluster API waits for the writes that a reconciler reports;
-//     here, all writes count.
+//   - Caches: an object starts when the caches show everything that this process wrote during the object's last
+//     reconcile. As in Cluster API, there is no time-out. A reconciler that reads old caches makes objects twice, or
+//     deletes the halves of a Machine that it does not see. Cluster API waits for the writes that a reconciler reports.
+//     Here, all writes of that time count, because a write does not say which reconcile sent it. A cache that stands
+//     still therefore stops only objects whose reconcile ran during a write to its kind.
 //   - Uncertain writes: if the API server's answer to a write was lost or says nothing about its version, the object
 //     waits a second, as with the gate.
 //   - Errors: a reconcile with an error is repeated after a second and some milliseconds, and then ever later. An event

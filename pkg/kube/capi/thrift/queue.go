@@ -163,7 +163,7 @@ func (q *queue) complain(request reconcile.Request, waits *item, now time.Time) 
 	q.complained = now
 	var kinds []string
 	for kind := range waits.unseen {
-		kinds = append(kinds, kind.String())
+		kinds = append(kinds, kind.GroupKind().String())
 	}
 	slices.Sort(kinds)
 	q.thrift.log.WithFields(logrus.Fields{"controller": q.controller, "object": request.String(),
@@ -201,16 +201,16 @@ func (q *queue) Done(request reconcile.Request) {
 	q.PriorityQueue.Done(request)
 }
 
-// note remembers for what the next start of an object waits.
+// note remembers for what the next start of an object waits: all writes during its reconcile, which include its own.
 func (q *queue) note(request reconcile.Request) {
-	unseen, uncertain := q.thrift.unseen(), q.thrift.writes.lastUncertain()
+	uncertain := q.thrift.writes.lastUncertain()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	known := q.items[request]
 	if known == nil {
 		return
 	}
-	known.running, known.unseen = false, unseen
+	known.running, known.unseen = false, q.thrift.unseen(known.started)
 	if !uncertain.Before(known.started) {
 		known.rests = maxTime(known.rests, uncertain.Add(uncertainDelay))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -111,9 +112,9 @@ func TestQueue_WaitsForCaches(t *testing.T) {
 		l.Add(named("b"))
 		l.expect("a", 0, soon)
 		l.run("b", 0, soon)
-		l.thrift.writes.saw(machineKind.GroupKind(), "10")
+		l.thrift.writes.saw(machineKind, "10")
 		l.Done(named("a"))
-		l.thrift.writes.saw(machineKind.GroupKind(), "20")
+		l.thrift.writes.saw(machineKind, "20")
 		l.Add(named("a"))
 		l.Add(named("b"))
 		l.run("b", otherInterval, otherInterval+soon)
@@ -123,13 +124,64 @@ func TestQueue_WaitsForCaches(t *testing.T) {
 	})
 }
 
+// An object does not wait for writes from before its reconcile, even if a cache never shows them.
+func TestQueue_AStuckCacheStopsNoOtherObject(t *testing.T) {
+	inLine(t, "machineset", func(l *line) {
+		l.machines.Bookmark("1")
+		l.Add(named("a"))
+		l.expect("a", 0, soon)
+		l.thrift.writes.saw(machineKind, "10")
+		l.Done(named("a"))
+		time.Sleep(time.Minute)
+		for range 2 {
+			l.Add(named("b"))
+			l.run("b", time.Minute, time.Minute+otherInterval+soon)
+		}
+	})
+}
+
+// The API server may stop serving a version. Its informer then never catches up, and nothing reads it.
+func TestQueue_CachesOfAnotherVersionDoNotCount(t *testing.T) {
+	inLine(t, "machineset", func(l *line) {
+		old, current := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
+			toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+		former := hostKind.GroupKind().WithVersion("v1alpha1")
+		l.thrift.caches.add(former, &unstructured.Unstructured{}, old)
+		l.thrift.caches.add(hostKind, &unstructured.Unstructured{}, current)
+		old.Bookmark("5")
+		current.Bookmark("5")
+		l.Add(named("a"))
+		l.expect("a", 0, soon)
+		l.thrift.writes.saw(hostKind, "10")
+		l.Done(named("a"))
+		current.Bookmark("10")
+		l.Add(named("a"))
+		l.run("a", otherInterval, otherInterval+soon)
+	})
+}
+
+// After a restore of the API server's data, versions start again below those of earlier writes.
+func TestQueue_VersionsMayGoBack(t *testing.T) {
+	inLine(t, "machineset", func(l *line) {
+		for _, version := range []string{"1000", "400"} {
+			l.Add(named("a"))
+			l.expect("a", 0, 2*otherInterval)
+			l.thrift.writes.saw(machineKind, version)
+			l.machines.Bookmark(version)
+			l.Done(named("a"))
+		}
+		l.Add(named("a"))
+		l.run("a", 0, 3*otherInterval)
+	})
+}
+
 // The first wait is short: caches are usually some milliseconds behind.
 func TestQueue_LooksAtCachesSoon(t *testing.T) {
 	inLine(t, "machine", func(l *line) {
 		l.machines.Bookmark("1")
 		l.Add(named("a"))
 		l.expect("a", 0, soon)
-		l.thrift.writes.saw(machineKind.GroupKind(), "10")
+		l.thrift.writes.saw(machineKind, "10")
 		l.Done(named("a"))
 		l.Add(named("a"))
 		time.AfterFunc(80*time.Millisecond, func() { l.machines.Bookmark("10") })
@@ -145,7 +197,7 @@ func TestQueue_ComplainsAboutCaches(t *testing.T) {
 			l.Add(named(name))
 			l.expect(name, 0, soon)
 		}
-		l.thrift.writes.saw(machineKind.GroupKind(), "10")
+		l.thrift.writes.saw(machineKind, "10")
 		for _, name := range []string{"a", "b", "c"} {
 			l.Done(named(name))
 			l.Add(named(name))
@@ -266,7 +318,7 @@ func TestQueue_ShutsDown(t *testing.T) {
 		l.machines.Bookmark("1")
 		l.Add(named("a"))
 		l.expect("a", 0, soon)
-		l.thrift.writes.saw(machineKind.GroupKind(), "10")
+		l.thrift.writes.saw(machineKind, "10")
 		l.Done(named("a"))
 		l.Add(named("a"))
 		q := l.queue
@@ -285,7 +337,7 @@ func TestQueue_TellsTheEnd(t *testing.T) {
 		var heard []string
 		l.queue.finished = func(controller string, request reconcile.Request) {
 			heard = append(heard, controller+" "+request.String())
-			l.thrift.writes.saw(machineKind.GroupKind(), "10")
+			l.thrift.writes.saw(machineKind, "10")
 		}
 		l.Add(named("a"))
 		l.run("a", 0, soon)

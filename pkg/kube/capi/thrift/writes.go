@@ -16,30 +16,36 @@ import (
 )
 
 // versions are resourceVersions by kind.
-type versions map[schema.GroupKind]string
+type versions map[schema.GroupVersionKind]string
 
 // writes are the newest versions that the API server has given to own writes, by kind.
 type writes struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	newest versions
+	newest map[schema.GroupVersionKind]write
 	// uncertain is when the last write without a known version ended.
 	uncertain time.Time
 }
 
-func (w *writes) saw(kind schema.GroupKind, version string) {
+// write is the newest version of a kind, and when the last write of the kind ended.
+type write struct {
+	version string
+	at      time.Time
+}
+
+func (w *writes) saw(kind schema.GroupVersionKind, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.newest == nil {
-		w.newest = versions{}
+		w.newest = map[schema.GroupVersionKind]write{}
 	}
 	if known, ok := w.newest[kind]; ok {
-		if order, err := resourceversion.CompareResourceVersion(known, version); err == nil && order >= 0 {
-			return
+		if order, err := resourceversion.CompareResourceVersion(known.version, version); err == nil && order >= 0 {
+			version = known.version
 		}
 	}
-	w.newest[kind] = version
+	w.newest[kind] = write{version, w.now()}
 }
 
 func (w *writes) lost() {
@@ -54,11 +60,24 @@ func (w *writes) lastUncertain() time.Time {
 	return w.uncertain
 }
 
-// unseen returns the own writes that the caches do not show yet, or nil.
-func (t *Thrift) unseen() versions {
+// unseen returns the own writes since a time that the caches do not show yet, or nil. It forgets what they show: if the
+// API server's data is restored from a backup, versions start again below the known ones.
+func (t *Thrift) unseen(since time.Time) versions {
 	t.writes.mu.Lock()
 	defer t.writes.mu.Unlock()
-	return t.stillUnseen(t.writes.newest)
+	var unseen versions
+	for kind, newest := range t.writes.newest {
+		switch {
+		case t.caches.show(kind, newest.version):
+			delete(t.writes.newest, kind)
+		case !newest.at.Before(since):
+			if unseen == nil {
+				unseen = versions{}
+			}
+			unseen[kind] = newest.version
+		}
+	}
+	return unseen
 }
 
 // stillUnseen returns the part of some versions that the caches do not show yet, or nil.
@@ -143,7 +162,7 @@ func (l *learning) learn(request *http.Request, response *http.Response, body []
 	}
 	switch version := answer.Metadata.ResourceVersion; {
 	case version != "":
-		l.writes.saw(answer.GroupVersionKind().GroupKind(), version)
+		l.writes.saw(answer.GroupVersionKind(), version)
 	case request.Method == http.MethodDelete:
 		l.writes.lost() // the object is gone, and the answer does not say since which version
 	}

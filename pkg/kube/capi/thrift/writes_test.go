@@ -31,7 +31,7 @@ const (
 
 // The transport learns from each answer to a write, whichever client has sent it.
 func TestTransport_Learns(t *testing.T) {
-	machine := versions{machineKind.GroupKind(): "7"}
+	machine := versions{machineKind: "7"}
 	for name, test := range map[string]struct {
 		method, query, media, answer string
 		code                         int
@@ -78,7 +78,7 @@ func TestTransport_Learns(t *testing.T) {
 					t.Errorf("the caller got %q, %v, %v", body, err, closed)
 				}
 			}
-			if diff := cmp.Diff(test.want, thrifty.writes.newest); diff != "" {
+			if diff := cmp.Diff(test.want, thrifty.writes.known()); diff != "" {
 				t.Errorf("versions (-want +got):\n%s", diff)
 			}
 			if got := !thrifty.writes.lastUncertain().IsZero(); got != test.uncertain {
@@ -114,18 +114,30 @@ func TestTransport_LearnsFromTheClientThatDeletes(t *testing.T) {
 	if _, err := deleting.Delete(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(versions{machineKind.GroupKind(): "7"}, thrifty.writes.newest); diff != "" {
+	if diff := cmp.Diff(versions{machineKind: "7"}, thrifty.writes.known()); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }
 
+// known returns the versions of writes that caches have not shown.
+func (w *writes) known() versions {
+	var known versions
+	for kind, newest := range w.newest {
+		if known == nil {
+			known = versions{}
+		}
+		known[kind] = newest.version
+	}
+	return known
+}
+
 // Answers may arrive in another order than their writes.
 func TestWrites_KeepTheNewest(t *testing.T) {
-	var w writes
+	w := writes{now: time.Now}
 	for _, version := range []string{"9", "11", "10"} {
-		w.saw(machineKind.GroupKind(), version)
+		w.saw(machineKind, version)
 	}
-	if got := w.newest[machineKind.GroupKind()]; got != "11" {
+	if got := w.newest[machineKind].version; got != "11" {
 		t.Errorf("newest version %s, want 11", got)
 	}
 }
@@ -145,22 +157,22 @@ func TestCaches_Show(t *testing.T) {
 	partial.SetGroupVersionKind(machineKind)
 	names := create(nil, partial, 0, toolscache.Indexers{}).GetStore()
 	whole := create(nil, &clusterv1.Machine{}, 0, toolscache.Indexers{}).GetStore()
-	thrifty.writes.saw(machineKind.GroupKind(), "9")
-	thrifty.writes.saw(hostKind.GroupKind(), "9")
+	thrifty.writes.saw(machineKind, "9")
+	thrifty.writes.saw(hostKind, "9")
 	for _, step := range []struct {
 		store   toolscache.Store
 		version string
 		unseen  versions
 	}{
-		{whole, "", versions{machineKind.GroupKind(): "9"}},
-		{whole, "10", versions{machineKind.GroupKind(): "9"}},
-		{names, "8", versions{machineKind.GroupKind(): "9"}},
+		{whole, "", versions{machineKind: "9"}},
+		{whole, "10", versions{machineKind: "9"}},
+		{names, "8", versions{machineKind: "9"}},
 		{names, "9", nil},
 	} {
 		if step.version != "" {
 			step.store.Bookmark(step.version)
 		}
-		if diff := cmp.Diff(step.unseen, thrifty.unseen()); diff != "" {
+		if diff := cmp.Diff(step.unseen, thrifty.unseen(time.Time{})); diff != "" {
 			t.Errorf("at version %q (-want +got):\n%s", step.version, diff)
 		}
 	}
