@@ -191,7 +191,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
 				Pods:    c.Core.Pod(),
 				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access,
-				Settings:   d.Settings.Machines,
+				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Settings: d.Settings.Machines,
 				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
 			})
 		}},

@@ -9,6 +9,7 @@ import (
 
 	batchcontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/batch/v1"
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	rbaccontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/rbac/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -89,6 +90,10 @@ type Deps struct {
 	Secrets      corecontrollers.SecretController
 	Apply        Applier
 	ApplySecrets SecretApplier
+	// Roles and RoleBindings show whether the namespace of a machine has the Role that operators may create. If one of
+	// them is nil, the Role is bound in any case.
+	Roles        rbaccontrollers.RoleController
+	RoleBindings rbaccontrollers.RoleBindingController
 	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
 	// Settings is called at every reconcile.
@@ -113,6 +118,8 @@ type handler struct {
 	jobs         batchcontrollers.JobCache
 	pods         corecontrollers.PodCache
 	secrets      corecontrollers.SecretCache
+	roles        rbaccontrollers.RoleCache        // may be nil
+	bindings     rbaccontrollers.RoleBindingCache // may be nil
 	written      *ownwrites.Log
 	counted      counted
 	backoff      backoff
@@ -156,6 +163,9 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(),
 		pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
+	}
+	if d.Roles != nil && d.RoleBindings != nil {
+		h.roles, h.bindings = d.Roles.Cache(), d.RoleBindings.Cache()
 	}
 	h.backoff.clusterUID = h.clusterUID
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)

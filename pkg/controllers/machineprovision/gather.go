@@ -58,7 +58,8 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err := h.gatherCluster(&s, machine.Namespace, cluster, provisioning); err != nil {
 		return s, false, err
 	}
-	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s), h.gatherPullSecrets(&s)); err != nil {
+	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s), h.gatherPullSecrets(&s),
+		h.gatherExtension(&s)); err != nil {
 		return s, false, err
 	}
 	if known, err := h.gatherCredential(&s, orUnknown(provisioning, machine.Namespace, cluster)); err != nil || !known {
@@ -231,6 +232,22 @@ func (h *handler) gatherState(s *machinejob.Snapshot) error {
 		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0, Holds: machinejob.StateHolds(content)}
 	}
 	return nil
+}
+
+// gatherExtension reads whether the Role of the operator is or must be bound to the account of the machine's Jobs.
+func (h *handler) gatherExtension(s *machinejob.Snapshot) error {
+	if h.roles == nil {
+		s.Extended = true
+		return nil
+	}
+	role, err := clients.Optional(h.roles.Get(s.Machine.Namespace, machinejob.ExtensionRole))
+	if err != nil {
+		return err
+	}
+	binding, err := clients.Optional(h.bindings.Get(s.Machine.Namespace,
+		naming.MachineProvisionExtension(s.Machine.Name)))
+	s.Extended = role != nil || binding != nil
+	return err
 }
 
 // gatherPullSecrets reads the Secrets with which the image is pulled. It omits Secrets that do not exist or have

@@ -74,6 +74,8 @@ type world struct {
 	// fail makes Jobs fail with this message; hold keeps them from ending.
 	fail string
 	hold bool
+	// earlier binds the Role of the operator in any case, like earlier releases.
+	earlier bool
 	// settings are the installation's settings.
 	settings machinejob.Settings
 	metrics  *prometheus.Registry
@@ -256,16 +258,20 @@ func (w *world) start() {
 	}))
 	counter, err := metrics.NewDisruptions(w.metrics)
 	must(w.T, err)
-	must(w.T, machineprovision.Register(ctx, machineprovision.Deps{
+	deps := machineprovision.Deps{
 		Access:      access.New(access.Options{}),
 		InstanceID:  "ours",
 		Disruptions: counter,
 		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
 		Clusters:   c.Provisioning.Cluster(),
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
-		Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
+		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(),
 		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
-	}))
+	}
+	if w.earlier {
+		deps.Roles, deps.RoleBindings = nil, nil
+	}
+	must(w.T, machineprovision.Register(ctx, deps))
 	must(w.T, machinenodelookup.Register(ctx, machinenodelookup.Deps{
 		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(),
 		Secrets: c.Core.Secret(),

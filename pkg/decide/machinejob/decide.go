@@ -268,7 +268,7 @@ func (s Snapshot) credentialReason() string {
 
 func (s Snapshot) input() Input {
 	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, PullSecrets: s.PullSecrets,
-		Settings: s.Settings}
+		Extended: s.Extended, Settings: s.Settings}
 	if s.Cluster != nil {
 		in.Cluster = s.Cluster.Cluster
 	}

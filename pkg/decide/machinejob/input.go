@@ -101,5 +101,7 @@ type Input struct {
 	Credential map[string][]byte
 	// PullSecrets are the contents of the settings' existing Secrets of type kubernetes.io/dockerconfigjson.
 	PullSecrets map[types.NamespacedName][]byte
-	Settings    Settings
+	// Extended binds ExtensionRole to the Job's account.
+	Extended bool
+	Settings Settings
 }

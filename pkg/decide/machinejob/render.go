@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// ExtensionRole is a Role that operators may create in a namespace, to give more rights to the pods that create
-	// machines.
+	// ExtensionRole is a Role that operators may create in a namespace, to give more rights to the pods of Jobs that
+	// are created later.
 	ExtensionRole = "rke2-machine-provisioner"
 	// InfraMachineAnnotation is the name of the infrastructure machine, on its Jobs and their pods. The corresponding
 	// label is shortened when the name is too long for a label.
@@ -63,7 +63,7 @@ func (o Objects) Secrets() []*corev1.Secret {
 func RenderCreate(in Input) Objects {
 	args, files := createArguments(in)
 	out := shared(in)
-	if len(in.Driver.Aliases) > 0 {
+	if len(files) > 0 {
 		out.Files = secret(in, naming.MachineProvision(in.Machine.Name), corev1.SecretTypeOpaque, nil)
 		out.Files.Data = bytesOf(files)
 	}
@@ -72,7 +72,7 @@ func RenderCreate(in Input) Objects {
 	out.Job.Spec.ActiveDeadlineSeconds = seconds(in.Settings.CreateDeadline)
 	pod := &out.Job.Spec.Template.Spec
 	mountSecret(pod, "bootstrap", in.BootstrapSecret, bootstrapMount, scriptMode, nil)
-	if out.Files != nil && len(files) > 0 {
+	if out.Files != nil {
 		mountSecret(pod, "machine-files", out.Files.Name, filesMount, fileMode, files)
 	}
 	mountCerts(pod, out.Certs)
@@ -109,10 +109,11 @@ func shared(in Input) Objects {
 			Verbs: []string{"get", "update"}, APIGroups: []string{""}, Resources: []string{"secrets"},
 			ResourceNames: []string{naming.MachineState(in.Machine.Name)},
 		}}},
-		RoleBindings: []*rbacv1.RoleBinding{
-			binding(in, name, name),
-			binding(in, naming.MachineProvisionExtension(in.Machine.Name), ExtensionRole),
-		},
+		RoleBindings: []*rbacv1.RoleBinding{binding(in, name, name)},
+	}
+	if in.Extended {
+		out.RoleBindings = append(out.RoleBindings,
+			binding(in, naming.MachineProvisionExtension(in.Machine.Name), ExtensionRole))
 	}
 	out.Env.Data = Environment(in.Driver.Name, in.Settings.Proxy, in.Credential)
 	if len(in.Settings.Certificates) > 0 {

@@ -43,6 +43,7 @@ func simInput() machinejob.Input {
 		Credential:      map[string][]byte{"simcredentialConfig-apiToken": []byte("s3cret")},
 		PullSecrets: map[types.NamespacedName][]byte{
 			pullSecret("pull"): []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"eA=="}}}`)},
+		Extended: true,
 		Settings: machinejob.Settings{
 			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []types.NamespacedName{pullSecret("gone"),
 				pullSecret("pull")}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
@@ -78,10 +79,21 @@ func TestRender_Golden(t *testing.T) {
 	golden.Check(t, "testdata/create.yaml", string(text(t, machinejob.RenderCreate(simInput()))))
 	golden.Check(t, "testdata/remove.yaml", string(text(t, machinejob.RenderRemove(simInput(), 2))))
 	bare := simInput()
-	bare.Driver = machinejob.Driver{Name: "sim"}
+	bare.Driver, bare.Extended = machinejob.Driver{Name: "sim"}, false
 	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil,
 		machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
 	golden.Check(t, "testdata/create-bare.yaml", string(text(t, machinejob.RenderCreate(bare))))
+}
+
+// TestRender_NoContentNoFiles checks that a machine without the content of a file gets neither a Secret of files nor a
+// volume for it, although its driver has such fields.
+func TestRender_NoContentNoFiles(t *testing.T) {
+	in := simInput()
+	in.Machine.Spec = map[string]any{"size": "small", "userdata": ""}
+	o := machinejob.RenderCreate(in)
+	if o.Files != nil || strings.Contains(string(text(t, o)), "machine-files") {
+		t.Errorf("the Job has files:\n%s", text(t, o))
+	}
 }
 
 // TestRender_CopiesPullSecretsOfTheImage checks that the Job gets copies of exactly the Secrets for its image's

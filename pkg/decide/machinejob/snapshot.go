@@ -39,8 +39,11 @@ type Snapshot struct {
 	PoolTurn     time.Time
 	// PullSecrets are the contents of the settings' pull secrets that exist and are usable.
 	PullSecrets map[types.NamespacedName][]byte
-	Settings    Settings
-	Now         time.Time
+	// Extended is true when the namespace has ExtensionRole, or when the role is already bound to the Job's account. A
+	// Job that caches do not show yet keeps the binding.
+	Extended bool
+	Settings Settings
+	Now      time.Time
 }
 
 // CAPIMachine is a Machine of Cluster API.

@@ -375,6 +375,7 @@ func (p *play) hosts() machineprovision.Deps {
 		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()),
 		Jobs: rehearsal.Kind(s, c.Batch.Job()),
 		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set,
+		Roles: rehearsal.Kind(s, c.RBAC.Role()), RoleBindings: rehearsal.Kind(s, c.RBAC.RoleBinding()),
 		ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
 		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
 	}
