@@ -258,20 +258,7 @@ func (w *world) start() {
 	}))
 	counter, err := metrics.NewDisruptions(w.metrics)
 	must(w.T, err)
-	deps := machineprovision.Deps{
-		Access:      access.New(access.Options{}),
-		InstanceID:  "ours",
-		Disruptions: counter,
-		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Clusters:   c.Provisioning.Cluster(),
-		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
-		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(),
-		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
-	}
-	if w.earlier {
-		deps.Roles, deps.RoleBindings = nil, nil
-	}
-	must(w.T, machineprovision.Register(ctx, deps))
+	must(w.T, machineprovision.Register(ctx, w.deps(c, counter)))
 	must(w.T, machinenodelookup.Register(ctx, machinenodelookup.Deps{
 		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(),
 		Secrets: c.Core.Secret(),
@@ -286,6 +273,23 @@ func (w *world) start() {
 		c.Stop()
 		synctest.Wait()
 	}
+}
+
+func (w *world) deps(c *clients.Clients, counter *metrics.Disruptions) machineprovision.Deps {
+	deps := machineprovision.Deps{
+		Access:      access.New(access.Options{}),
+		InstanceID:  "ours",
+		Disruptions: counter,
+		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Clusters:   c.Provisioning.Cluster(),
+		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
+		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(),
+		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
+	}
+	if w.earlier {
+		deps.Roles, deps.RoleBindings = nil, nil
+	}
+	return deps
 }
 
 func (w *world) restart() {
