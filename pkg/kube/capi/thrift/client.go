@@ -2,13 +2,9 @@ package thrift
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,32 +18,24 @@ type Client struct {
 	client.Client
 	thrift *Thrift
 
-	mu      sync.Mutex
-	applied map[target]memory
-	// kept is the number of memories after the last sweep.
+	mu sync.Mutex
+	// sent are the applies that the cache may not show yet: the version of the object after the last one, or "" if it
+	// has failed, because the API server may have done it.
+	sent map[target]string
+	// kept is the number of those after the last sweep.
 	kept int
 }
 
 // Client returns the reconcilers' client.
 func (t *Thrift) Client(inner client.Client) *Client {
-	return &Client{Client: inner, thrift: t, applied: map[target]memory{}}
+	return &Client{Client: inner, thrift: t, sent: map[target]string{}}
 }
 
-// target is an object and the manager that applies it.
+// target is an object.
 type target struct {
-	gvk     schema.GroupVersionKind
-	name    types.NamespacedName
-	manager string
+	gvk  schema.GroupVersionKind
+	name types.NamespacedName
 }
-
-// memory is how an apply left its object.
-type memory struct {
-	wish, fields sum
-	uid          types.UID
-	version      string
-}
-
-type sum = [sha256.Size]byte
 
 // applied is an apply configuration that is an unstructured object, as Cluster API's are.
 type applied interface {
@@ -65,19 +53,16 @@ func (c *Client) Apply(ctx context.Context, configuration runtime.ApplyConfigura
 	if !ok || !plain(object, given) {
 		return c.Client.Apply(ctx, configuration, opts...)
 	}
-	to := target{object.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(object), given.FieldManager}
-	wish, err := wishOf(object)
-	if err != nil {
-		return err
-	}
-	if c.elide(object, to, wish) {
+	to := target{object.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(object)}
+	if c.elide(object, to, given.FieldManager) {
 		return nil
 	}
-	if err := c.Client.Apply(ctx, configuration, opts...); err != nil {
-		c.forget(to)
+	err := c.Client.Apply(ctx, configuration, opts...)
+	if err != nil {
+		c.remember(to, "")
 		return err
 	}
-	c.remember(to, object, wish)
+	c.remember(to, object.GetResourceVersion())
 	return nil
 }
 
@@ -89,30 +74,39 @@ func plain(object client.Object, given *client.ApplyOptions) bool {
 }
 
 // elide reports whether the apply would change nothing. The object then becomes what the cache has.
-func (c *Client) elide(object applied, to target, wish sum) bool {
-	c.mu.Lock()
-	last, ok := c.applied[to]
-	c.mu.Unlock()
-	if !ok || last.wish != wish || (object.GetUID() != "" && object.GetUID() != last.uid) {
-		return false
-	}
+func (c *Client) elide(object applied, to target, manager string) bool {
 	cached := c.thrift.caches.find(to.gvk, to.name)
-	if cached == nil || cached.GetUID() != last.uid || !asNew(cached.GetResourceVersion(), last.version) {
+	if cached == nil || (object.GetUID() != "" && object.GetUID() != cached.GetUID()) || c.behind(cached, to) {
 		return false
 	}
-	fields, ok := fieldsOf(cached.GetManagedFields(), to.manager)
-	if !ok || fields != last.fields {
+	generic, shared := cached.(*unstructured.Unstructured)
+	if !shared {
+		generic = &unstructured.Unstructured{}
+		if err := c.thrift.scheme.Convert(cached, generic, nil); err != nil {
+			return false
+		}
+		generic.SetGroupVersionKind(to.gvk)
+	}
+	if !unchanged(object.UnstructuredContent(), generic.Object, cached.GetManagedFields(), manager) {
 		return false
 	}
-	content := &unstructured.Unstructured{}
-	if generic, ok := cached.(*unstructured.Unstructured); ok {
-		content = generic.DeepCopy()
-	} else if err := c.thrift.scheme.Convert(cached, content, nil); err != nil {
-		return false
+	if shared {
+		generic = generic.DeepCopy()
 	}
-	content.SetGroupVersionKind(to.gvk)
-	object.SetUnstructuredContent(content.Object)
+	object.SetUnstructuredContent(generic.Object)
 	return true
+}
+
+// behind reports whether the cached object may be older than the last apply that was sent.
+func (c *Client) behind(cached client.Object, to target) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version, ok := c.sent[to]
+	if ok && asNew(cached.GetResourceVersion(), version) {
+		delete(c.sent, to)
+		return false
+	}
+	return ok
 }
 
 // asNew reports whether a version is as new as another one.
@@ -121,69 +115,25 @@ func asNew(version, than string) bool {
 	return err == nil && order >= 0
 }
 
-func (c *Client) forget(to target) {
+func (c *Client) remember(to target, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.applied, to)
-}
-
-func (c *Client) remember(to target, result client.Object, wish sum) {
-	fields, ok := fieldsOf(result.GetManagedFields(), to.manager)
-	if !ok || result.GetUID() == "" {
-		c.forget(to)
-		return
+	if known := c.sent[to]; version == "" || !asNew(known, version) {
+		c.sent[to] = version
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.applied[to] = memory{wish: wish, fields: fields, uid: result.GetUID(), version: result.GetResourceVersion()}
 	c.sweep()
 }
 
-// sweep forgets objects that are not in the cache, when the number of memories has doubled. So there are at most twice
-// as many as objects. A new object that the cache does not show yet is applied once more.
+// sweep forgets what the caches show, and objects that they do not have, when the number of memories has doubled.
 func (c *Client) sweep() {
-	if len(c.applied) < max(leastKept, 2*c.kept) {
+	if len(c.sent) < max(leastKept, 2*c.kept) {
 		return
 	}
-	maps.DeleteFunc(c.applied, func(to target, last memory) bool {
-		cached := c.thrift.caches.find(to.gvk, to.name)
-		return cached == nil || cached.GetUID() != last.uid
+	maps.DeleteFunc(c.sent, func(to target, version string) bool {
+		if cached := c.thrift.caches.find(to.gvk, to.name); cached != nil {
+			return asNew(cached.GetResourceVersion(), version)
+		}
+		return c.thrift.caches.show(to.gvk.GroupKind(), version)
 	})
-	c.kept = len(c.applied)
-}
-
-// wishOf sums up what is applied. The UID is not part of it: only the first apply of an object has none.
-func wishOf(object runtime.Unstructured) (sum, error) {
-	content := maps.Clone(object.UnstructuredContent())
-	if metadata, ok := content["metadata"].(map[string]any); ok {
-		metadata = maps.Clone(metadata)
-		delete(metadata, "uid")
-		content["metadata"] = metadata
-	}
-	data, err := json.Marshal(content)
-	if err != nil {
-		return sum{}, fmt.Errorf("encode what is applied: %w", err)
-	}
-	return sha256.Sum256(data), nil
-}
-
-// fieldsOf sums up the fields that a manager has applied. It reports false if there is no entry of the manager.
-func fieldsOf(entries []metav1.ManagedFieldsEntry, manager string) (sum, bool) {
-	for _, entry := range entries {
-		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply ||
-			entry.Subresource != "" || entry.FieldsV1 == nil {
-			continue
-		}
-		// The API server's order of keys differs from the order after a conversion.
-		var fields map[string]any
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
-			return sum{}, false
-		}
-		data, err := json.Marshal([]any{entry.APIVersion, fields})
-		if err != nil {
-			return sum{}, false
-		}
-		return sha256.Sum256(data), true
-	}
-	return sum{}, false
+	c.kept = len(c.sent)
 }

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,9 +140,12 @@ func TestApply_DropsWhatChangesNothing(t *testing.T) {
 		"the fields have another API version": {sent: true, cached: func(m *clusterv1.Machine) {
 			m.ResourceVersion, m.ManagedFields[0].APIVersion = "105", "cluster.x-k8s.io/v1beta1"
 		}},
-		"the object was created again": {sent: true, cached: func(m *clusterv1.Machine) {
+		"another object of that name is as wished": {cached: func(m *clusterv1.Machine) {
 			m.UID, m.ResourceVersion = "two", "105"
 		}},
+		"another object has that name, and the wish is for the first": {sent: true, cached: func(m *clusterv1.Machine) {
+			m.UID, m.ResourceVersion = "two", "105"
+		}, second: func(u *unstructured.Unstructured) { u.SetUID("one") }},
 		"the cache is behind the first apply": {sent: true,
 			cached: func(m *clusterv1.Machine) { m.ResourceVersion = "99" }},
 		"the cache does not have the object":  {sent: true},
@@ -188,8 +190,17 @@ func options(manager string, force, dryRun bool) []client.ApplyOption {
 	return opts
 }
 
+// A new process knows nothing of earlier applies. It drops what the object shows to be done.
+func TestApply_DropsAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.cache(t, func(*clusterv1.Machine) {})
+	if err := w.apply(t, wish()); err != nil || w.server.applies != 0 {
+		t.Errorf("%d applies reached the API server, want 0, error %v", w.server.applies, err)
+	}
+}
+
 // After an apply that failed, the next one is sent: the API server may have done a part, or all of it.
-func TestApply_ForgetsWhenOneFails(t *testing.T) {
+func TestApply_SendsAfterOneFails(t *testing.T) {
 	w := newWorld(t)
 	w.cache(t, func(*clusterv1.Machine) {})
 	other := wish()
@@ -199,7 +210,7 @@ func TestApply_ForgetsWhenOneFails(t *testing.T) {
 		object *unstructured.Unstructured
 		fail   error
 		want   int
-	}{{wish(), nil, 1}, {wish(), nil, 1}, {other, failed, 2}, {wish(), nil, 3}, {wish(), nil, 3}} {
+	}{{wish(), nil, 0}, {other, failed, 1}, {wish(), nil, 2}, {wish(), nil, 2}} {
 		w.server.fail = step.fail
 		if err := w.apply(t, step.object); !errors.Is(err, step.fail) {
 			t.Errorf("step %d: error %v, want %v", i, err, step.fail)
@@ -267,25 +278,21 @@ func TestApply_AnswersWithTheObject(t *testing.T) {
 	}
 }
 
-// Objects that are gone are forgotten, so that memory follows the fleet.
-func TestApply_ForgetsDeletedObjects(t *testing.T) {
+// Applies that the cache shows, or whose objects are gone, are forgotten.
+func TestApply_ForgetsWhatTheCacheShows(t *testing.T) {
 	w := newWorld(t)
-	w.cache(t, func(*clusterv1.Machine) {})
-	if err := w.apply(t, wish()); err != nil {
-		t.Fatal(err)
-	}
 	for i := range 10 * leastKept {
 		object := wish()
-		object.SetName(string(types.UID("gone-")) + string(rune('a'+i%26)) + string(rune(0x4e00+i/26)))
+		object.SetName("m-" + string(rune('a'+i%26)) + string(rune(0x4e00+i/26)))
 		if err := w.apply(t, object); err != nil {
 			t.Fatal(err)
 		}
+		if i%2 == 0 {
+			w.cache(t, func(m *clusterv1.Machine) { m.Name = object.GetName() })
+		}
+		w.machines.Bookmark("100")
 	}
-	if got := len(w.client.applied); got > 2*leastKept {
-		t.Errorf("%d objects are remembered, and one exists", got)
-	}
-	before := w.server.applies
-	if err := w.apply(t, wish()); err != nil || w.server.applies != before {
-		t.Errorf("the object that exists was forgotten (error %v)", err)
+	if got := len(w.client.sent); got > leastKept {
+		t.Errorf("%d applies are remembered, and the cache shows all", got)
 	}
 }

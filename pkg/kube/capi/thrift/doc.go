@@ -9,10 +9,22 @@
 //
 // # Elision
 //
-// Cluster API applies its objects after each change, also of their status. Client drops an apply if the object in the
-// cache shows that the API server would change nothing: the wish, the UID, and the manager's entry in managedFields are
-// as after the last apply, and the cache is not older than that apply. A field with another value would have another
-// owner, because each way to change it takes it out of the entry.
+// Cluster API applies its objects after each change, also of their status, and a new leader applies all of them. Client
+// drops an apply if the object in the cache shows that the API server would change nothing: the manager's entry in
+// managedFields is exactly the one of the wish, and each value is the same. There is no memory of earlier applies, so a
+// new process drops as many. In doubt, the apply is sent.
+//
+//   - The API server's schema is not known here, and the entry tells how it merges a field. An entry that a change of
+//     the schema or of other managers' versions would rewrite stays until the wish changes.
+//   - A null, and an empty map or list that the API server does not store so, are sent each time. Cluster API leaves
+//     out what is empty, but for the annotations of a Machine's halves, and those always have some of others.
+//   - Own applies: while the cache does not show the last apply of an object, all are sent. The queue starts no
+//     reconcile before the caches show own writes, and so this is about applies within one reconcile, and those that
+//     have failed.
+//   - Writes of others, such as of the leader before: its successor fills its caches after it leads, by a list that
+//     the API server reads from etcd or from a cache that is as new. If a cache is older all the same, the wish comes
+//     from old objects too, and the events that follow repeat the reconcile. Until then a dropped apply does less harm
+//     than one that writes an old wish over a newer one.
 //
 // # Pace
 //
