@@ -21,10 +21,10 @@
 //   - Own applies: while the cache does not show the last apply of an object, all are sent. The queue starts no
 //     reconcile before the caches show own writes, and so this is about applies within one reconcile, and those that
 //     have failed.
-//   - Writes of others, such as of the leader before: its successor fills its caches after it leads, by a list that
-//     the API server reads from etcd or from a cache that is as new. If a cache is older all the same, the wish comes
-//     from old objects too, and the events that follow repeat the reconcile. Until then a dropped apply does less harm
-//     than one that writes an old wish over a newer one.
+//   - Writes of others, such as of the leader before: a core fills its caches after it leads. client-go requests that
+//     the API server's answer is as new as etcd. An older API server may answer from its own cache. Then the wish
+//     comes from old objects too. Events of the object or of its Machine, and the resync at the latest, repeat the
+//     reconcile. Until then a dropped apply does less harm than one that writes an old wish over a newer one.
 //
 // # Pace
 //
