@@ -133,7 +133,7 @@ func (c *Client) sweep() {
 		if cached := c.thrift.caches.find(to.gvk, to.name); cached != nil {
 			return asNew(cached.GetResourceVersion(), version)
 		}
-		return c.thrift.caches.show(to.gvk.GroupKind(), version)
+		return c.thrift.caches.show(to.gvk, version)
 	})
 	c.kept = len(c.sent)
 }
