@@ -60,13 +60,17 @@ func newWorld(t *testing.T) *world {
 	w.answers.Store(&answers{})
 	w.cluster.Namespace, w.cluster.Name = demo.Namespace, demo.Name
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
-	w.cache = newCache(t.Context(), Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
-		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test",
-		Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
-	}, Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex}}},
-		w, scheme.Scheme)
+	w.cache = newCache(t.Context(), w.options(), w, scheme.Scheme)
 	w.cache.GetClusterSource("test", nil, clustercache.WatchForProbeFailure(50*time.Second))
 	return w
+}
+
+// options are those of a Cache of the world.
+func (w *world) options() Options {
+	return Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
+		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test",
+		Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
+	}, Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex}}}
 }
 
 // Get implements client.Reader.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -69,11 +68,7 @@ func (c *Cache) establish(ctx context.Context, made *connection, http *http.Clie
 	if err != nil {
 		return fmt.Errorf("make mapper of kinds: %w", err)
 	}
-	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(),
-		corev1.SchemeGroupVersion.Version); err != nil {
-		return fmt.Errorf("list the API kinds: %w", err)
-	}
-	return c.fill(ctx, made, http, mapper)
+	return c.fill(ctx, made, http, kinds{mapper})
 }
 
 // fill creates the clients of a connection, starts its cache, and waits until the cache has the nodes. A cache that has
