@@ -88,6 +88,7 @@ func (f *fleet) takeStep() {
 		Agents:  int(f.nodes.open.Load()), DatabaseMiB: f.database(),
 	})
 	f.profile(fmt.Sprintf("heap-%04d", to), "heap?gc=1", 0)
+	f.profile(fmt.Sprintf("goroutines-%04d", to), "goroutine", 0)
 }
 
 // create applies clusters up to a number, and waits while too many are unready.
