@@ -64,6 +64,46 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	}
 }
 
+// Every machine has a watch, so its buffer is small. Complete answers use the standard library's.
+func TestPassthrough_WatchesHoldSmallBuffers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		query string
+		small bool
+	}{"watch": {"&watch=true", true}, "list": {"", false}} {
+		w := newWorld(t)
+		handler, err := New(w.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := handler.(*server).api.(*passthrough)
+		largest := 0
+		answer := roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: measured{&largest}, Request: r}, nil
+		})
+		p.proxy.Transport, p.watches.Transport = answer, answer
+		request := httptest.NewRequest(http.MethodGet, ownSecrets+"?"+ownFilter+tc.query, http.NoBody)
+		request.Header.Set("Authorization", "Bearer "+planJWT)
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+		if largest == 0 || (largest <= 4<<10) != tc.small {
+			t.Errorf("%s: its buffer has %d bytes, want a small buffer: %t", name, largest, tc.small)
+		}
+	}
+}
+
+// measured is an empty body that notes the largest buffer of its reader.
+type measured struct{ largest *int }
+
+func (m measured) Read(p []byte) (int, error) {
+	*m.largest = max(*m.largest, len(p))
+	return 0, io.EOF
+}
+
+func (measured) Close() error { return nil }
+
+type roundTripper func(r *http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // The watch of a revoked token ends in the same way.
 func TestPassthrough_WatchEndsAfterItsTokenIsRevoked(t *testing.T) {
 	w := newWorld(t)

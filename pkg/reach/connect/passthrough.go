@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
@@ -44,6 +45,8 @@ type passthrough struct {
 	composing chan struct{}
 	unread    *unread.Ledger
 	proxy     *httputil.ReverseProxy
+	// watches is proxy with a small buffer.
+	watches *httputil.ReverseProxy
 	// ending is closed when this replica begins to shut down. recheck is the time between two checks of a token.
 	ending  <-chan struct{}
 	recheck time.Duration
@@ -86,8 +89,15 @@ func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrou
 			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "the API server is unreachable")
 		},
 	}
+	watches := *p.proxy
+	watches.BufferPool = wire.NewBuffers(watchBuffer)
+	p.watches = &watches
 	return p, nil
 }
+
+// watchBuffer is the size of the buffer that each open watch holds, in bytes. Every machine has a watch, which is idle
+// most of the time. The standard library's buffer has 32 KiB.
+const watchBuffer = 4 << 10
 
 // answerKey is the context key of the answer to an agent.
 type answerKey struct{}
@@ -139,14 +149,14 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.watch(w, r, presented, granted)
 		return
 	}
-	p.forward(w, r, granted.namespace)
+	p.forward(w, r, granted.namespace, p.proxy)
 }
 
-// forward forwards a request, and ends it when the agent stops reading the answer.
-func (p *passthrough) forward(w http.ResponseWriter, r *http.Request, namespace string) {
+// forward forwards a request by a proxy, and ends it when the agent stops reading the answer.
+func (p *passthrough) forward(w http.ResponseWriter, r *http.Request, namespace string, by *httputil.ReverseProxy) {
 	answer := p.unread.Writer(w, namespace, unreadWatch)
 	defer answer.Done()
-	p.proxy.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), answerKey{}, answer)))
+	by.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), answerKey{}, answer)))
 }
 
 // update forwards an update, reduced to what an agent may change. It checks the machine's allowance before it reads the
@@ -170,7 +180,7 @@ func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted gra
 		return
 	}
 	replaceBody(r, body)
-	p.forward(w, r, granted.namespace)
+	p.forward(w, r, granted.namespace, p.proxy)
 }
 
 // compose is reports.compose for few updates at the same time.
@@ -190,7 +200,7 @@ func (p *passthrough) watch(w http.ResponseWriter, r *http.Request, presented st
 		// Other errors say nothing about the token.
 		return !errors.Is(err, errUnknown) && (err != nil || again.key() == granted.key())
 	})
-	p.forward(w, r.WithContext(ctx), granted.namespace)
+	p.forward(w, r.WithContext(ctx), granted.namespace, p.watches)
 }
 
 // refuseForNow answers when a machine has used up its allowance. Kubernetes clients try again after the given time.
