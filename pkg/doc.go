@@ -97,6 +97,7 @@
 //   - decide/registration, decide/clustermanifest: the tokens of a cluster's agent, and the manifest that installs it
 //   - kube/applyset: why the framework is wrapped
 //   - kube/rehearsal: controllers that write nothing, and list what they would write
+//   - kube/sharedfields: managed fields that cached objects share, which saves memory
 //   - kube/rival: which other instance may manage the same clusters
 //   - admission: what the API server refuses before any controller sees it
 //   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)

@@ -33,6 +33,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi/hold"
 	"github.com/drover-io/drover/pkg/kube/capi/thrift"
 	"github.com/drover-io/drover/pkg/kube/logs"
+	"github.com/drover-io/drover/pkg/kube/sharedfields"
 )
 
 const (
@@ -99,6 +100,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.Wrap(func(transport http.RoundTripper) http.RoundTripper { return finishWrites{transport} })
 	caches := setup.ManagerCacheOptions(scheme, managerName, "", resync)
+	caches.DefaultTransform = sharedfields.Transform
 	core := &Core{scheme: scheme, log: opts.Log}
 	if opts.Thrifty {
 		core.thrift = thrift.New(thrift.Options{Scheme: scheme, Log: opts.Log})

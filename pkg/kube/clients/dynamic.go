@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/kube/sharedfields"
 )
 
 const (
@@ -377,6 +378,7 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	maps.Copy(indexers, d.indexers)
 	informer := dynamicinformer.NewFilteredDynamicInformer(d.watches, gvr, metav1.NamespaceAll, 0, indexers,
 		nil).Informer()
+	_ = informer.SetTransform(sharedfields.Transform) // fails only after the start
 	for _, f := range d.onInform {
 		f(gvk, informer)
 	}
