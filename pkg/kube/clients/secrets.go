@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // DefaultSecretBytes is the largest Secret of a user whose data the cache keeps. The plan of a machine, to which the
@@ -68,6 +69,10 @@ func (l secretLimit) reduce(object any) (any, error) {
 		return object, nil // the last known state of a deleted object, which was reduced before
 	}
 	secret.ManagedFields = nil
+	// A settled machine has its plan twice, and the plan is most of its Secret.
+	if plan, ok := secret.Data[nodeplan.KeyPlan]; ok && bytes.Equal(plan, secret.Data[nodeplan.KeyAppliedPlan]) {
+		secret.Data[nodeplan.KeyAppliedPlan] = plan
+	}
 	if isOwn(secret) {
 		return secret, nil
 	}

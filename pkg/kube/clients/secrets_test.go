@@ -90,6 +90,37 @@ func TestSecrets_AreReduced(t *testing.T) {
 
 // Ten thousand releases of Helm, and a tenant's large Secrets, cost the cache nothing but their names. A reader gets an
 // error, and no write deletes data.
+// TestSecrets_KeepAnAppliedPlanOnce: the cache has the bytes of a plan once, if the machine has applied it.
+func TestSecrets_KeepAnAppliedPlanOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		data map[string]string
+		once bool
+	}{
+		"applied":           {map[string]string{"plan": "new", "appliedPlan": "new"}, true},
+		"not yet applied":   {map[string]string{"plan": "new", "appliedPlan": "old"}, false},
+		"the first plan":    {map[string]string{"plan": "new"}, false},
+		"without a plan":    {map[string]string{"appliedPlan": "old"}, false},
+		"without any data":  {nil, false},
+		"two empty entries": {map[string]string{"plan": "", "appliedPlan": ""}, false},
+	} {
+		secret := stored("s", rkev1.SecretTypeMachinePlan, 1)
+		for key, value := range tc.data {
+			secret.Data[key] = []byte(value)
+		}
+		before := secret.DeepCopy()
+		if _, err := secretLimit(1000).reduce(secret); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before.Data, secret.Data); diff != "" {
+			t.Errorf("%s: data (-want +got):\n%s", name, diff)
+		}
+		plan, applied := secret.Data["plan"], secret.Data["appliedPlan"]
+		if once := len(plan) > 0 && len(applied) > 0 && &plan[0] == &applied[0]; once != tc.once {
+			t.Errorf("%s: one copy: %t, want %t", name, once, tc.once)
+		}
+	}
+}
+
 func TestSecrets_CacheStaysSmall(t *testing.T) {
 	const releases, large, size = 10_000, 100, 20_000
 	api := newAPI(t)
