@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,8 +59,11 @@ Each setting comes from the first of these sources that has it:
 			logs.Libraries(log) // the program owns the process-wide loggers
 			countClustersTogether()
 			limitMemory(log, memlimit.FromCgroup)
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			go returnMemory(ctx, readHeap, debug.FreeOSMemory)
 			o.settings.ProxyEnv = proxyEnvironment(environ)
-			err = runServer(cmd.Context(), o, log)
+			err = runServer(ctx, o, log)
 			if err != nil && o.logFormat == logs.FormatJSON {
 				log.WithError(err).Error("Drover ends with an error")
 				cmd.SilenceErrors = true // the error is in the log, where every line is JSON
