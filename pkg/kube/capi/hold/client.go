@@ -2,6 +2,7 @@ package hold
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,9 @@ type store struct {
 	objects map[key]*held
 	closed  atomic.Bool
 	slots   chan struct{}
+	// life ends when Flush returns. Writes that no caller waits for end with it.
+	life context.Context
+	end  context.CancelFunc
 }
 
 var _ client.Client = (*Client)(nil)
@@ -78,8 +82,9 @@ func New(inner client.Client, opts Options) *Client {
 	if opts.Log == nil {
 		opts.Log = logrus.StandardLogger()
 	}
+	life, end := context.WithCancel(context.Background())
 	return &Client{Client: inner, opts: opts,
-		store: &store{objects: map[key]*held{}, slots: make(chan struct{}, flushes)}}
+		store: &store{objects: map[key]*held{}, slots: make(chan struct{}, flushes), life: life, end: end}}
 }
 
 // For returns the client for a controller. Its urgent patches of the object that it reconciles are one write, at the
@@ -179,20 +184,32 @@ func (s *store) isEmpty() bool {
 	return len(s.objects) == 0
 }
 
-// find returns the object, locked, or nil.
-func (s *store) find(k key) *held {
+// find returns the object, locked, or nil if nothing is known of it. It fails if ctx ends before the lock is free.
+func (s *store) find(ctx context.Context, k key) (*held, error) {
 	s.mu.RLock()
 	h := s.objects[k]
 	s.mu.RUnlock()
 	if h == nil {
-		return nil
+		return nil, nil
 	}
-	h.mu.Lock()
+	if err := enter(ctx, h.lock); err != nil {
+		return nil, fmt.Errorf("wait for another write of the status of %s %s: %w", k.kind, k.NamespacedName, err)
+	}
 	if h.gone {
-		h.mu.Unlock()
-		return nil
+		<-h.lock
+		return nil, nil
 	}
-	return h
+	return h, nil
+}
+
+// enter takes a place in a channel that limits how many do something at once.
+func enter(ctx context.Context, places chan<- struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // take returns the object, locked. It adds it if it is absent.
@@ -201,16 +218,16 @@ func (s *store) take(k key) *held {
 		s.mu.Lock()
 		h := s.objects[k]
 		if h == nil {
-			h = &held{key: k}
+			h = &held{key: k, lock: make(chan struct{}, 1)}
 			h.layer.Store(&layer{})
 			s.objects[k] = h
 		}
 		s.mu.Unlock()
-		h.mu.Lock()
+		h.lock <- struct{}{}
 		if !h.gone {
 			return h
 		}
-		h.mu.Unlock()
+		<-h.lock
 	}
 }
 
@@ -224,7 +241,7 @@ func (s *store) release(h *held) {
 		delete(s.objects, h.key)
 		s.mu.Unlock()
 	}
-	h.mu.Unlock()
+	<-h.lock
 }
 
 func stop(t *time.Timer) {

@@ -214,7 +214,7 @@ func TestClient_FlushesAtTheEnd(t *testing.T) {
 	in(t, func(w *world) {
 		w.cache.lag(w.machine())
 		w.must("machine", notReady("one"))
-		if err := w.hold.Flush(t.Context()); err != nil {
+		if err := w.hold.Flush(w.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.wantWrites(1, "at the end")
@@ -241,7 +241,7 @@ func TestClient_KillLosesOnlyWhatIsComputedAgain(t *testing.T) {
 		}
 		w.hold = w.start()
 		w.must("machine", notReady("one"))
-		if err := w.hold.Flush(t.Context()); err != nil {
+		if err := w.hold.Flush(w.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := messageOf(w.get(w.live), clusterv1.MachineReadyCondition); got != "one" {

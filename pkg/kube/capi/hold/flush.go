@@ -33,8 +33,8 @@ const (
 // Finished writes what a reconcile has left, if something waits for it. The queue of the controller calls it when the
 // reconcile of the request has ended.
 func (c *Client) Finished(controller string, request reconcile.Request) {
-	h := c.find(key{kind(controller), request.NamespacedName})
-	if h == nil {
+	h, err := c.find(c.life, key{kind(controller), request.NamespacedName})
+	if h == nil || err != nil {
 		return
 	}
 	defer c.release(h)
@@ -44,30 +44,24 @@ func (c *Client) Finished(controller string, request reconcile.Request) {
 }
 
 // Flush writes everything that is held, and holds nothing afterwards. Call it once, when the controllers have ended.
-// Their caches need not run.
+// Their caches need not run. Flush returns when ctx ends, also during writes that have begun before it. What is not
+// written by then is lost.
 func (c *Client) Flush(ctx context.Context) error {
+	defer c.end()
 	c.closed.Store(true)
 	c.mu.RLock()
 	keys := slices.Collect(maps.Keys(c.objects))
 	c.mu.RUnlock()
 	var (
 		group sync.WaitGroup
+		slots = make(chan struct{}, flushes) // not the store's: its flushes may hang
 		mu    sync.Mutex
 		lost  int
 		first error
 	)
 	for _, k := range keys {
 		group.Go(func() {
-			c.slots <- struct{}{}
-			defer func() { <-c.slots }()
-			h := c.find(k)
-			if h == nil {
-				return
-			}
-			defer c.release(h)
-			err := c.flush(ctx, h)
-			h.layer.Store(&layer{})
-			if err != nil && !apierrors.IsNotFound(err) {
+			if err := c.flushLast(ctx, k, slots); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				lost, first = lost+1, cmp.Or(first, err)
@@ -81,12 +75,31 @@ func (c *Client) Flush(ctx context.Context) error {
 	return nil
 }
 
+// flushLast writes what is held of an object, and forgets it.
+func (c *Client) flushLast(ctx context.Context, k key, slots chan struct{}) error {
+	h, err := c.find(ctx, k)
+	if h == nil || err != nil {
+		return err
+	}
+	defer func() {
+		h.layer.Store(&layer{})
+		c.release(h)
+	}()
+	if err := enter(ctx, slots); err != nil {
+		return fmt.Errorf("wait for other writes: %w", err)
+	}
+	defer func() { <-slots }()
+	return client.IgnoreNotFound(c.flush(ctx, h))
+}
+
 // expired flushes an object whose window has ended.
 func (c *Client) expired(k key) {
-	c.slots <- struct{}{}
+	if enter(c.life, c.slots) != nil {
+		return
+	}
 	defer func() { <-c.slots }()
-	h := c.find(k)
-	if h == nil {
+	h, err := c.find(c.life, k)
+	if h == nil || err != nil {
 		return
 	}
 	defer c.release(h)
@@ -97,7 +110,7 @@ func (c *Client) expired(k key) {
 
 // flushAlone writes what is held of an object, without a caller. After a failure, the object is reconciled again.
 func (c *Client) flushAlone(h *held) {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(c.life, writeTimeout)
 	defer cancel()
 	err := c.flush(ctx, h)
 	if err == nil || apierrors.IsNotFound(err) {
@@ -232,8 +245,8 @@ func patchTo(base version, wanted status) ([]byte, error) {
 
 // settled forgets the written status of an object when the cache has it.
 func (c *Client) settled(k key, after time.Duration) {
-	h := c.find(k)
-	if h == nil {
+	h, err := c.find(c.life, k)
+	if h == nil || err != nil {
 		return
 	}
 	defer c.release(h)
@@ -241,7 +254,7 @@ func (c *Client) settled(k key, after time.Duration) {
 	if l.written == nil || c.closed.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(c.life, writeTimeout)
 	defer cancel()
 	obj := k.kind.empty(k.NamespacedName)
 	switch err := c.Client.Get(ctx, k.NamespacedName, obj); {

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// held is what is known of an object beyond the cache. The lock is held for a whole patch or flush. Readers use layer,
-// which is replaced and never changed.
+// held is what is known of an object beyond the cache. The lock is taken for a whole patch or flush. It is a channel,
+// because Flush waits for it only for a limited time. Readers use layer, which is replaced and never changed.
 type held struct {
 	key   key
 	layer atomic.Pointer[layer]
 
-	mu     sync.Mutex
+	lock   chan struct{}
 	gone   bool // the client has forgotten it
 	urgent bool // the end of the reconcile flushes it
 	due    *time.Timer

@@ -56,12 +56,13 @@ func (w statusWriter) Apply(ctx context.Context, config runtime.ApplyConfigurati
 // through writes a status in another way than by a patch that may wait. What is held is earlier, and goes first.
 func (w statusWriter) through(ctx context.Context, obj client.Object, write func() error) error {
 	if obj != nil && kindOfForm(obj) != "" {
-		if h := w.c.find(key{kindOfForm(obj), client.ObjectKeyFromObject(obj)}); h != nil {
-			err := w.c.flush(ctx, h)
+		h, err := w.c.find(ctx, key{kindOfForm(obj), client.ObjectKeyFromObject(obj)})
+		if h != nil {
+			err = w.c.flush(ctx, h)
 			w.c.release(h)
-			if err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return write()
