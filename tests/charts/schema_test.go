@@ -52,8 +52,8 @@ func TestDrover_Refuses(t *testing.T) {
 		"no time for requests in flight": {
 			values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 93}`,
 			want:   "terminationGracePeriodSeconds must be more than 93"},
-		"no time for a write in flight": {values: `{terminationGracePeriodSeconds: 40}`,
-			want: "terminationGracePeriodSeconds must be more than 40"},
+		"no time for a write in flight": {values: `{terminationGracePeriodSeconds: 45}`,
+			want: "terminationGracePeriodSeconds must be more than 45"},
 		"two versions with a leader at once": {values: `{replicaCount: 1, server: {leaderElect: false}}`,
 			want: "updateStrategy.type must be Recreate"},
 		"machines and metrics on one port": {values: `{server: {port: 8081}}`,
@@ -113,7 +113,7 @@ func TestDrover_Refuses(t *testing.T) {
 // TestDrover_Accepts: values at the limit of what is rejected are accepted.
 func TestDrover_Accepts(t *testing.T) {
 	for name, values := range map[string]string{
-		"just enough time to end":                      `{terminationGracePeriodSeconds: 41}`,
+		"just enough time to end":                      `{terminationGracePeriodSeconds: 46}`,
 		"just enough time with a long delay":           `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 94}`,
 		"a port of reviews without a listener":         `{admission: {enabled: false, port: 8443}}`,
 		"a Service for metrics with the port of a pod": `{metrics: {service: {port: 8443}}}`,

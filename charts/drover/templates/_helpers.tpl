@@ -241,13 +241,14 @@ for names of Services are the strictest.
 drover.timeToEnd is the maximum number of seconds that a replica takes to shut down. Two sequences run in parallel:
 - Endpoints answer for server.shutdownDelay and end the sessions of agents (3). They finish requests of machines (10),
   then those for health and metrics (10).
-- Controllers finish a write (30) and release the lease (5).
+- Controllers finish a write (30). Cluster API's core writes the statuses that it holds (5) if it is thrifty, which is the
+  default. Then the lease is released (5).
 Then Drover sends the last traces (5). The numbers come from pkg/cmd (shutdownGrace, giveBackTimeout, traces),
-pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout), and pkg/reach/tunnel.
+pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout, flushTimeout), and pkg/reach/tunnel.
 */}}
 {{- define "drover.timeToEnd" -}}
 {{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
-{{- add 5 (max (add $delay 23) 35) }}
+{{- add 5 (max (add $delay 23) 40) }}
 {{- end }}
 
 {{/* drover.serverURL is the address at which machines reach Drover. */}}
