@@ -32,15 +32,15 @@ const (
 	allFleets = "1x3 20x4"
 	// listed is the number of kinds in the result.
 	listed = 12
-	// idle is how long Drover writes nothing before a run counts as done. It is longer than a status is held back.
-	idle = 3 * time.Second
+	// idle is how long Drover writes nothing before a run counts as done.
+	idle = stage.Rest
 )
 
 // order is the order of the runs of a fleet. Whatever drifts during the benchmark affects both positions alike.
 var order = []string{plain, thrifty, thrifty, plain}
 
-// Run is the mean of the runs with one position of the switch. CPU times are from the first apply until Drover was
-// idle.
+// Run is the mean of the runs with one position of the switch. CPU times are from the first apply until Drover's last
+// write. The wait for another write does not count.
 type Run struct {
 	// SecondsToReady is the time from the first apply until the last Cluster was Ready.
 	SecondsToReady      float64 `json:"secondsToReady"`
@@ -177,10 +177,11 @@ func measure(t *testing.T, position string, clusters int, machines int32) Run {
 	for i := range clusters {
 		versions[fmt.Sprintf("fleet-%02d", i)] = []string{stage.RKE2, stage.K3s}[i%2]
 	}
-	watched := newLog(t)
+	watched, after := newLog(t), used{}
 	watched.awaitIdle(idle, 2*time.Minute)
 	tally := watched.restart()
 	before, changed := usage(t, server), changes(t)
+	watched.written = func() { after = usage(t, server) }
 	begin := time.Now()
 	fleet := st.Apply(namespace, machines, versions)
 	for name := range versions {
@@ -190,7 +191,6 @@ func measure(t *testing.T, position string, clusters int, machines int32) Run {
 	all := clusters * int(machines)
 	st.AwaitMachines(namespace, all)
 	watched.awaitIdle(idle, 2*time.Minute)
-	after := usage(t, server)
 	report := tally.Report(all, listed, writes.Since(changed, changes(t)))
 	run := Run{
 		SecondsToReady: round(ready.Seconds()), WritesPerMachine: report.Sum(), Writes: report,
@@ -227,11 +227,12 @@ type log struct {
 	follower *audit.Follower
 	tally    *writes.Tally
 	last     time.Time
+	written  func() // is called soon after writes of Drover, during awaitIdle
 }
 
 func newLog(t *testing.T) *log {
 	t.Helper()
-	l := &log{T: t, follower: audit.Follow(plane.Running(t).AuditLog()), tally: writes.New()}
+	l := &log{T: t, follower: audit.Follow(plane.Running(t).AuditLog()), tally: writes.New(), written: func() {}}
 	t.Cleanup(func() { _ = l.follower.Close() })
 	return l
 }
@@ -246,6 +247,7 @@ func (l *log) restart() *writes.Tally {
 func (l *log) awaitIdle(quiet, limit time.Duration) {
 	l.Helper()
 	plane.Until(l, limit, func() string {
+		before := l.last
 		err := l.follower.Read(func(w audit.Write) {
 			l.tally.Add(w)
 			if writes.IsDrovers(w) && !w.Bookkeeping() {
@@ -254,6 +256,9 @@ func (l *log) awaitIdle(quiet, limit time.Duration) {
 		})
 		if err != nil {
 			l.Fatal(err)
+		}
+		if !l.last.Equal(before) {
+			l.written()
 		}
 		if since := time.Since(l.last); since < quiet {
 			return fmt.Sprintf("Drover wrote %s ago", since)

@@ -35,7 +35,7 @@ const (
 	// atATime is the number of clusters that are created at the same time.
 	atATime = 25
 	// rest is the time without a write after which clusters count as settled.
-	rest = 5 * time.Second
+	rest = stage.Rest
 	// nextRendering is the render version of the next version's plans.
 	nextRendering = "2"
 )
