@@ -26,9 +26,11 @@ func TestWriteStatus_TextsWait(t *testing.T) {
 		"a new condition that is Unknown": {edit: func(s *rkev1.RKEControlPlaneStatus) {
 			s.Conditions = append(s.Conditions, rkev1.GenericCondition{Type: "Updated", Status: "Unknown"})
 		}, wantWait: true},
-		"a status":    {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Status = "False" }},
-		"a pause":     {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Reason = "Paused" }},
-		"a ticket":    {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Ticket = &rkev1.DisruptionTicket{Step: "etcd"} }},
+		"a status": {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Status = "False" }},
+		"a pause":  {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Reason = "Paused" }},
+		"a ticket": {edit: func(s *rkev1.RKEControlPlaneStatus) {
+			s.Ticket = &rkev1.DisruptionTicket{Step: "etcd"}
+		}},
 		"generation":  {edit: func(s *rkev1.RKEControlPlaneStatus) { s.ObservedGeneration++ }},
 		"initialized": {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Initialized = true }},
 	} {

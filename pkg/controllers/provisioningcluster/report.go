@@ -51,15 +51,19 @@ func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster
 			status.ObservedGeneration = cluster.Generation
 		}
 	}
-	isNew := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster) == nil && !status.Ready
-	if isNew && !done.untried && done.translation == nil && done.identity == nil &&
-		conditions.Get(status.Conditions, provv1.ConditionReconciling) == nil {
+	if isFirst(cluster, done) && conditions.Get(status.Conditions, provv1.ConditionReconciling) == nil {
 		conditions.Set(&status.Conditions, topology.Unreached(), facts.now) // controller cluster goes on from here
 	}
 	if done.identity == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
 	}
 	return h.write(cluster, status, retry)
+}
+
+// isFirst reports whether the Cluster has been translated for the first time.
+func isFirst(cluster *provv1.Cluster, done result) bool {
+	return !done.untried && done.translation == nil && done.identity == nil && !cluster.Status.Ready &&
+		conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster) == nil
 }
 
 // stalled returns the condition in which tools for every kind read that a person must act.

@@ -1,7 +1,7 @@
 package conditions
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +82,7 @@ func TestSameStatuses(t *testing.T) {
 		var out []rkev1.GenericCondition
 		for _, one := range of {
 			kind, status, _ := strings.Cut(one, "=")
-			out = append(out, rkev1.GenericCondition{Type: kind, Status: status, Message: fmt.Sprint(len(of))})
+			out = append(out, rkev1.GenericCondition{Type: kind, Status: status, Message: strconv.Itoa(len(of))})
 		}
 		return out
 	}

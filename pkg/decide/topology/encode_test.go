@@ -85,7 +85,7 @@ func TestPoolSchema_IsThatOfItsText(t *testing.T) {
 
 func BenchmarkPoolSchema(b *testing.B) {
 	fields := map[string]any{}
-	for _, name := range strings.Split(strings.Repeat("abcdefgh", 10), "") {
+	for name := range strings.SplitSeq(strings.Repeat("abcdefgh", 10), "") {
 		fields[name+strings.Repeat("x", len(fields))] = map[string]any{"type": "string", "nullable": true}
 	}
 	text, err := json.Marshal(map[string]any{"resourceFields": fields})

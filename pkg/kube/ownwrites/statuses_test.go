@@ -2,6 +2,7 @@ package ownwrites_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,7 +96,7 @@ func (w *writer) run() {
 		return
 	}
 	n := len(w.at)
-	w.statuses.Wrote(version("u", fmt.Sprint(n)), version("u", fmt.Sprint(n+1)), time.Now())
+	w.statuses.Wrote(version("u", strconv.Itoa(n)), version("u", strconv.Itoa(n+1)), time.Now())
 	w.stored, w.at = want, append(w.at, time.Since(w.began))
 }
 
@@ -117,7 +118,7 @@ func TestStatuses_TheLastTextArrives(t *testing.T) {
 		}()
 		for n := range 80 {
 			w.mu.Lock()
-			w.status, w.text = "U", fmt.Sprint(n)
+			w.status, w.text = "U", strconv.Itoa(n)
 			if n >= 40 {
 				w.status = "T"
 			}

@@ -109,6 +109,7 @@ func reports(m *clusterv1.Machine, first bool, kinds ...string) {
 		}
 		m.Status.Conditions = slices.Insert(m.Status.Conditions, place, metav1.Condition{Type: kind, Status: "True",
 			Reason: kind, LastTransitionTime: metav1.NewTime(noon)})
+		//nolint:staticcheck // the second list is deprecated
 		*old = slices.Insert(*old, oldPlace, clusterv1.Condition{Type: clusterv1.ConditionType(kind), Status: "True",
 			LastTransitionTime: metav1.NewTime(noon)})
 	}
@@ -145,6 +146,7 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	want := clusterv1.Machine{}
 	want.Status.Conditions = []metav1.Condition{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
 		Message: "waiting for the agent", ObservedGeneration: 3, LastTransitionTime: stamp}}
+	//nolint:staticcheck // the second list is deprecated
 	*deprecatedOf(&want) = clusterv1.Conditions{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
 		Message: "waiting for the agent", LastTransitionTime: stamp}}
 	if diff := cmp.Diff(want.Status, stored.Status); diff != "" {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestBatch(t *testing.T) {
 func TestBatch_EdgeLongNames(t *testing.T) {
 	var batch Batch
 	for i := range 9 {
-		batch.Add(created("demo", strings.Repeat("a", 252)+fmt.Sprint(i)))
+		batch.Add(created("demo", strings.Repeat("a", 252)+strconv.Itoa(i)))
 	}
 	if got := batch.Event().Message; len(got) > MaxMessage || !strings.HasPrefix(got, "9 machines are created: aaa") {
 		t.Errorf("%d bytes: %s", len(got), got)

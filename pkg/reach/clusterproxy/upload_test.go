@@ -61,7 +61,7 @@ func TestUpload_AStalledBodyEnds(t *testing.T) {
 		go func() { _, _ = stalls.Write([]byte("a piece")) }()
 		began := time.Now()
 		answer, text := sendUpload(t, server, token, body)
-		stalls.Close()
+		_ = stalls.Close()
 		if answer.Proto != proto || answer.StatusCode != http.StatusRequestTimeout ||
 			!strings.Contains(text, "the client stopped sending the body") {
 			t.Errorf("%s: the answer is %d %s", answer.Proto, answer.StatusCode, text)

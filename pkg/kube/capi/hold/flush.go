@@ -174,6 +174,7 @@ func (c *Client) write(ctx context.Context, h *held, live bool) error {
 	h.layer.Store(&layer{uid: l.uid, written: &version{answer.GetResourceVersion(), stored}})
 	stop(h.check)
 	if !c.closed.Load() {
+		//nolint:contextcheck // the look outlives the write
 		h.check = time.AfterFunc(settle, func() { c.settled(h.key, settle) })
 	}
 	return nil

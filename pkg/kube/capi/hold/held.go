@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,10 +86,7 @@ func (l *layer) over(obj client.Object) error {
 }
 
 func (l *layer) overUnstructured(obj client.Object, u runtime.Unstructured) error {
-	content := map[string]any{}
-	for name, value := range u.UnstructuredContent() {
-		content[name] = value // the maps below may belong to the cache
-	}
+	content := maps.Clone(u.UnstructuredContent()) // the maps below may belong to the cache
 	now, _ := content["status"].(map[string]any)
 	content["status"] = runtime.DeepCopyJSON(l.show(obj, now))
 	u.SetUnstructuredContent(content)

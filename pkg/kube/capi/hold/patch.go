@@ -128,6 +128,7 @@ func (c *Client) plan(ctx context.Context, h *held, may bool) error {
 	default:
 		h.urgent = urgent(h.key.kind, change) != ""
 		if h.due == nil {
+			//nolint:contextcheck // the timer outlives the patch
 			h.due = time.AfterFunc(c.window(), func() { c.expired(h.key) })
 		}
 	}

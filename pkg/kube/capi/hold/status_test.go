@@ -106,8 +106,8 @@ func TestFlatten_PathsAreUnique(t *testing.T) {
 				return
 			}
 			seen[of] = true
-			for i := range of.NumField() {
-				walk(of.Field(i).Type, path+"."+of.Field(i).Name)
+			for field := range of.Fields() {
+				walk(field.Type, path+"."+field.Name)
 			}
 		default: // a list is one field, except for conditions
 		}

@@ -108,7 +108,7 @@ func text(entries []metav1.ManagedFieldsEntry) string {
 	var lines []string
 	for _, e := range entries {
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %s", e.Manager, e.Operation, e.APIVersion, e.Subresource,
-			e.FieldsV1.Raw))
+			e.FieldsV1.GetRawBytes()))
 	}
 	return strings.Join(lines, "\n")
 }

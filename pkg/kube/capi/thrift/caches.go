@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,7 +48,7 @@ func (t *Thrift) Informers(create NewInformer) NewInformer {
 }
 
 func (c *caches) add(gvk schema.GroupVersionKind, example runtime.Object, content toolscache.Store) {
-	_, partial := example.(*v1.PartialObjectMetadata)
+	_, partial := example.(*metav1.PartialObjectMetadata)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stores == nil {
@@ -70,9 +70,9 @@ func (c *caches) of(kind schema.GroupKind) []store {
 	return c.stores[kind]
 }
 
-// show reports whether all caches of a kind are as new as a resourceVersion. It uses the same comparison as Cluster API.
-// Caches of another API version of the kind do not count: an API server that serves it no longer leaves them behind for
-// ever.
+// show reports whether all caches of a kind are as new as a resourceVersion. It uses the same comparison as Cluster
+// API. Caches of another API version of the kind do not count: an API server that serves it no longer leaves them
+// behind for ever.
 func (c *caches) show(kind schema.GroupVersionKind, version string) bool {
 	for _, content := range c.of(kind.GroupKind()) {
 		if content.version != kind.Version {

@@ -48,7 +48,7 @@ func (s *apiServer) Apply(_ context.Context, configuration runtime.ApplyConfigur
 func entries(manager, fields string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: "cluster.x-k8s.io/v1beta2", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}
+		FieldsV1: metav1.NewFieldsV1(fields)}}
 }
 
 // world is a Client with the API server behind it and the caches beside it.

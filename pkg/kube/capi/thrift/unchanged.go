@@ -1,7 +1,6 @@
 package thrift
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"sync"
@@ -51,7 +50,7 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 		return nil
 	}
 	set := &fieldpath.Set{}
-	if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+	if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 		return nil
 	}
 	return set

@@ -132,11 +132,11 @@ func TestUnchanged_NeedsTheEntry(t *testing.T) {
 		"a subresource":      each(func(e *metav1.ManagedFieldsEntry) { e.Subresource = "status" }),
 		"another version":    each(func(e *metav1.ManagedFieldsEntry) { e.APIVersion = "test.io/v2" }),
 		"no fields":          each(func(e *metav1.ManagedFieldsEntry) { e.FieldsV1 = nil }),
-		"fields that are {}": each(func(e *metav1.ManagedFieldsEntry) { e.FieldsV1.Raw = []byte(`{}`) }),
+		"fields that are {}": each(func(e *metav1.ManagedFieldsEntry) { e.FieldsV1.SetRawString(`{}`) }),
 		"fields of a text": each(func(e *metav1.ManagedFieldsEntry) {
-			e.FieldsV1.Raw = []byte(`{"f:spec":{"f:name":{".":{},"f:part":{}}}}`)
+			e.FieldsV1.SetRawString(`{"f:spec":{"f:name":{".":{},"f:part":{}}}}`)
 		}),
-		"half a text": each(func(e *metav1.ManagedFieldsEntry) { e.FieldsV1.Raw = []byte(`{"f:spec":`) }),
+		"half a text": each(func(e *metav1.ManagedFieldsEntry) { e.FieldsV1.SetRawString(`{"f:spec":`) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, wish := newAPI(t), read(t, `spec: {name: a}`)

@@ -149,10 +149,7 @@ func TestCaches_Show(t *testing.T) {
 		t.Fatal(err)
 	}
 	thrifty := New(Options{Scheme: scheme})
-	create := thrifty.Informers(func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration,
-		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
-	})
+	create := thrifty.Informers(toolscache.NewSharedIndexInformer)
 	partial := &metav1.PartialObjectMetadata{}
 	partial.SetGroupVersionKind(machineKind)
 	names := create(nil, partial, 0, toolscache.Indexers{}).GetStore()
