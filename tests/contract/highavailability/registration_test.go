@@ -57,6 +57,9 @@ func TestRegistrationTokens(t *testing.T) {
 		if y.id == "" || y.token(mgmtv3.DefaultRegistrationTokenName) == "" {
 			return "the cluster has no token"
 		}
+		if y.registration(mgmtv3.DefaultRegistrationTokenName).Status.InsecureNodeCommand == "" {
+			return "the token has no commands"
+		}
 		return ""
 	})
 	y.pinsItsScript()

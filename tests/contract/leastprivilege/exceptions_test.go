@@ -58,7 +58,6 @@ var exceptions = []exception{
 	},
 	{"a user's MachinePools", rights.Core, "patch: machinepools.cluster.x-k8s.io machinepools/status.cluster.x-k8s.io"},
 	{"nodes that are drained", rights.Core, "watch: machinedrainrules.cluster.x-k8s.io"},
-	{"a health check that changes its own annotations", rights.Core, "patch: machinehealthchecks.cluster.x-k8s.io"},
 }
 
 // atTimes are permissions that the stories use only with certain timing.
@@ -79,6 +78,7 @@ var atTimes = []exception{
 	{"read live after a conflict", rights.Own, "get: clusters.provisioning.cattle.io"},
 	{"a repeated event", rights.Own, "patch: events"},
 	{"a repeated event", rights.Core, "patch: events"},
+	{"a health check that changes its own annotations", rights.Core, "patch: machinehealthchecks.cluster.x-k8s.io"},
 	{"read live after a conflict", rights.Core, "get: rkebootstraps.rke.cattle.io *.rke-machine.cattle.io"},
 }
 

@@ -82,7 +82,7 @@ func TestPlanner(t *testing.T) {
 	p.wantWrites("tokens come first", "create Secret demo-rke-state", "update status RKEControlPlane demo")
 	must(t, p.pass())
 	p.wantWrites("the ticket, the mark, the plan", "update status RKEControlPlane demo", "patch Machine m1",
-		"update Secret m1-machine-plan", "update status Machine m1")
+		"update Secret m1-machine-plan", "patch status Machine m1")
 
 	var delivered plan.NodePlan
 	must(t, json.Unmarshal(p.secrets.must(namespace, "m1-machine-plan").Data["plan"], &delivered))
@@ -132,6 +132,8 @@ type reporting struct {
 	*world
 	machines *table[*clusterv1.Machine]
 	secrets  *table[*corev1.Secret]
+	// later is how much time has passed.
+	later time.Duration
 }
 
 func newReporting(t *testing.T, report map[string]string) *reporting {
@@ -144,7 +146,7 @@ func newReporting(t *testing.T, report map[string]string) *reporting {
 	for key, value := range report {
 		data[key] = []byte(strings.ReplaceAll(value, "CHECKSUM", nodeplan.Checksum(raw)))
 	}
-	d := plansecret.Deps{InstanceID: instance, Now: func() time.Time { return now }}
+	d := plansecret.Deps{InstanceID: instance, Now: func() time.Time { return now.Add(r.later) }}
 	d.Secrets, r.secrets = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret",
 		&corev1.Secret{ObjectMeta: meta("m1-machine-plan"), Type: rkev1.SecretTypeMachinePlan, Data: data})
 	d.Machines, r.machines = namespaced[*clusterv1.Machine, *clusterv1.MachineList](w, "Machine", machine())
@@ -163,7 +165,10 @@ func TestPlanSecret(t *testing.T) {
 	r := newReporting(t,
 		map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"kubelet":{"healthy":true}}`})
 	must(t, r.pass())
-	r.wantWrites("a plan was applied, and its probes pass", "update Secret m1-machine-plan", "update status Machine m1")
+	r.wantWrites("a plan was applied, and its probes pass", "update Secret m1-machine-plan")
+	r.later = time.Minute
+	must(t, r.pass())
+	r.wantWrites("no other write to the Machine takes the condition along", "patch status Machine m1")
 	if r.secrets.must(namespace, "m1-machine-plan").Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
 		t.Error("the Secret does not record that the probes pass")
 	}
@@ -178,7 +183,7 @@ func TestPlanSecret_FailedPlan(t *testing.T) {
 	r := newReporting(t, map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "1",
 		"failed-output": "top-secret"})
 	must(t, r.pass())
-	r.wantWrites("a plan failed for good", "update status Machine m1")
+	r.wantWrites("a plan failed for good", "patch status Machine m1")
 	condition := conditions.GetMeta(r.machines.must(namespace, "m1").Status.Conditions, rkev1.ConditionPlanApplied)
 	if condition == nil || condition.Status != "False" || !strings.Contains(condition.Message, "k3s.service") ||
 		strings.Contains(condition.Message, "top-secret") {
@@ -188,7 +193,9 @@ func TestPlanSecret_FailedPlan(t *testing.T) {
 
 func TestPlanSecret_RefusedWrite(t *testing.T) {
 	r := newReporting(t, map[string]string{"applied-checksum": "CHECKSUM"})
-	r.fail["update Secret m1-machine-plan"] = no
+	must(t, r.pass())
+	r.wantWrites("the copy of the plan waits for the probes")
+	r.fail["update Secret m1-machine-plan"], r.later = no, time.Minute
 	if err := r.pass(); !apierrors.IsForbidden(err) {
 		t.Errorf("error is %v", err)
 	}

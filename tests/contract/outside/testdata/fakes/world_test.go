@@ -188,9 +188,9 @@ func (s *table[T]) bump(obj T) T {
 	return obj
 }
 
-func (s *table[T]) patch(namespace, name string, kind types.PatchType, body []byte) (T, error) {
+func (s *table[T]) patch(verb, namespace, name string, kind types.PatchType, body []byte) (T, error) {
 	var none T
-	if err := s.w.write("patch", s.kind, name); err != nil {
+	if err := s.w.write(verb, s.kind, name); err != nil {
 		return none, err
 	}
 	row, err := s.get(namespace, name)
@@ -273,10 +273,11 @@ func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kin
 		_ *metav1.DeleteOptions) error {
 		return s.delete(namespace, name)
 	}).AnyTimes()
-	m.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(
-		func(namespace, name string, kind types.PatchType, body []byte, _ ...string) (T, error) {
-			return s.patch(namespace, name, kind, body)
-		}).AnyTimes()
+	patch := func(namespace, name string, kind types.PatchType, body []byte, subresource ...string) (T, error) {
+		return s.patch(strings.Join(append([]string{"patch"}, subresource...), " "), namespace, name, kind, body)
+	}
+	m.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(patch).AnyTimes()
+	m.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any(), "status").DoAndReturn(patch).AnyTimes()
 	return m, s
 }
 
