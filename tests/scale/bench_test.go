@@ -104,7 +104,7 @@ func TestBench(t *testing.T) {
 	fleets := os.Getenv("DROVER_BENCH_FLEETS")
 	result := map[string]any{"cores": runtime.NumCPU()}
 	var measured []Fleet
-	for _, name := range strings.Fields(cmp.Or(fleets, allFleets)) {
+	for name := range strings.FieldsSeq(cmp.Or(fleets, allFleets)) {
 		measured = append(measured, compare(t, name))
 	}
 	result["fleets"] = measured

@@ -64,7 +64,7 @@ func encodeSpec(spec *provv1.ClusterSpec) (string, error) {
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 func compress(content []byte) (string, error) {
-	writer := compressors.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds no other type
+	writer := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(writer)
 	var compressed bytes.Buffer
 	writer.Reset(&compressed)

@@ -32,8 +32,8 @@ func (s stuck) RoundTrip(request *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(request)
 }
 
-// TestThrifty_EndsInTimeIfCutOff: the API server stops answering writes of statuses. The chart gives a server that ends the time
-// for a write in flight, and then that for held statuses.
+// TestThrifty_EndsInTimeIfCutOff: the API server stops answering writes of statuses. The chart gives a server that ends
+// the time for a write in flight, and then that for held statuses.
 func TestThrifty_EndsInTimeIfCutOff(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	for name, waited := range map[string]time.Duration{
@@ -63,7 +63,7 @@ func TestThrifty_EndsInTimeIfCutOff(t *testing.T) {
 				time.Sleep(waited)
 				begin := time.Now()
 				cancel()
-				<-ended
+				_ = <-ended
 				took, most := time.Since(begin), writeTimeout+flushTimeout
 				t.Logf("the core ended after %s; %d writes hung", took, hung.Load())
 				if took > most || hung.Load() == 0 {

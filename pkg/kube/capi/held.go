@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi/thrift"
 )
 
-// flushTimeout is how long writing the held statuses may take at the end. The next leader may wait for it, and the chart
-// depends on it (drover.timeToEnd).
+// flushTimeout is how long writing the held statuses may take at the end. The next leader may wait for it, and the
+// chart depends on it (drover.timeToEnd).
 const flushTimeout = 5 * time.Second
 
 // queues are the queues of the controllers, by name.

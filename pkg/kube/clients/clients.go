@@ -245,7 +245,7 @@ func (c *Clients) setSets(opts Options) error {
 // Informer returns the cache of a kind: from the scheme, or from Dynamic.
 func (c *Clients) Informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
 	if known, ok := c.informers.Load(gvk); ok {
-		return known.(cache.SharedIndexInformer), nil //nolint:forcetypeassert // the next lines store no other type
+		return known.(cache.SharedIndexInformer), nil
 	}
 	if !c.Scheme.Recognizes(gvk) {
 		return c.Dynamic.Informer(gvk) // its kinds come and go

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -138,7 +139,7 @@ func TestTransform_IsBounded(t *testing.T) {
 	first := machineOf(t, "first")
 	transform(t, parts, first)
 	for i := range 2 * generation {
-		transform(t, parts, machineOf(t, fmt.Sprint(i)))
+		transform(t, parts, machineOf(t, strconv.Itoa(i)))
 		if most := len(parts.young) + len(parts.old); most > 2*generation {
 			t.Fatalf("%d parts after %d objects, want at most %d", most, i, 2*generation)
 		}
@@ -182,7 +183,7 @@ func BenchmarkTransform(b *testing.B) {
 			runtime.ReadMemStats(&before)
 			for i := range b.N {
 				b.StopTimer()
-				made := machineOf(b, fmt.Sprint(i))
+				made := machineOf(b, strconv.Itoa(i))
 				b.StartTimer()
 				transformed, err := apply(parts, made)
 				if err != nil {

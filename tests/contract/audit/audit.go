@@ -100,7 +100,7 @@ func tokenOrAccess(group string) bool {
 
 func readAudit(path string, each func(auditEvent)) error {
 	follower := Follow(path)
-	defer follower.Close()
+	defer func() { _ = follower.Close() }()
 	return follower.read(each)
 }
 

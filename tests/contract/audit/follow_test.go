@@ -19,7 +19,7 @@ func line(name string) string {
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	follower := Follow(path)
-	defer follower.Close()
+	defer func() { _ = follower.Close() }()
 	add := func(text string) {
 		t.Helper()
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -48,8 +48,8 @@ func (st *Stage) AwaitMachines(namespace string, want int) {
 	})
 }
 
-// Rest is how long Drover writes nothing when all clusters are settled. Shorter pauses say less: a thrifty core may hold
-// a status for up to 10 seconds (pkg/kube/capi/hold).
+// Rest is how long Drover writes nothing when all clusters are settled. Shorter pauses say less: a thrifty core may
+// hold a status for up to 10 seconds (pkg/kube/capi/hold).
 const Rest = 12 * time.Second
 
 // AwaitQuiet waits until Drover has written nothing for a second. By then it has reported everything that follows
