@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,8 +74,15 @@ func TestReturnMemory_OnceAfterGrowth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
 		now, collected := heap{live: 100, garbage: 50, free: 50}, 0
-		go returnMemory(ctx, func() heap { return now }, func() {
+		go returnMemory(ctx, func() heap {
+			mu.Lock()
+			defer mu.Unlock()
+			return now
+		}, func() {
+			mu.Lock()
+			defer mu.Unlock()
 			collected++
 			now.garbage, now.free = 0, 0
 		})
@@ -83,13 +91,17 @@ func TestReturnMemory_OnceAfterGrowth(t *testing.T) {
 			collected int
 		}{{200, 0}, {200, 0}, {10, 1}, {10, 1}, {10, 1}, {10, 2}, {0, 2}} {
 			synctest.Wait()
+			mu.Lock()
 			now.allocated += step.allocates
 			now.garbage += min(step.allocates, 10)
+			mu.Unlock()
 			time.Sleep(lookAtHeap)
 			synctest.Wait()
+			mu.Lock()
 			if collected != step.collected {
 				t.Errorf("minute %d: memory was returned %d times, want %d", minute, collected, step.collected)
 			}
+			mu.Unlock()
 		}
 		cancel()
 	})
