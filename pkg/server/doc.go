@@ -47,9 +47,9 @@
 //   - Elected, and Lead: when the controllers run, see below.
 //   - CAPI: CAPIExternal, the default, expects Cluster API's core and its definitions in the cluster. CAPIEmbedded
 //     provides both.
-//   - CoreWrites: how the core of CAPIEmbedded writes. CoreWritesThrifty turns Cluster API's gate ReconcilerRateLimiting
-//     off for the whole process while the core runs. A host whose own controllers use Cluster API's library keeps
-//     CoreWritesPlain, because the gate also makes them wait for their caches.
+//   - CoreWrites: how the core of CAPIEmbedded writes. CoreWritesThrifty turns Cluster API's gate
+//     ReconcilerRateLimiting off for the whole process while the core runs. A host whose own controllers use Cluster
+//     API's library keeps CoreWritesPlain, because the gate also makes them wait for their caches.
 //   - CRDs: CRDsInstall, the default, installs and upgrades Drover's definitions. It leaves those of another product,
 //     or of a newer Drover, unchanged. CRDsHost changes none, and a missing definition is an error.
 //   - Admission: how the webhooks of AdmissionHandler are registered with the API server. AdmissionOff, the default,

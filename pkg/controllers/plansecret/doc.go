@@ -4,8 +4,8 @@
 // Machine it sets the condition PlanApplied. A first success waits a moment, because the planner mostly writes another
 // condition of the Machine after the same report, and the probes mostly pass soon.
 //
-// The output of commands may hold secrets, so this package copies none of it. Only the planner shows its end, in its own
-// conditions and with apparent secrets removed.
+// The output of commands may hold secrets, so this package copies none of it. Only the planner shows its end, in its
+// own conditions and with apparent secrets removed.
 //
 // The name of a plan Secret identifies its Machine. Its labels prove nothing, because the node can write them.
 //

@@ -1,15 +1,12 @@
 package capi
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
@@ -47,23 +44,13 @@ func TestThrifty_EndsInTimeIfCutOff(t *testing.T) {
 				}
 				cfg := api.Config("ignored")
 				cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return stuck{next, hangs, hung} })
-				log := logrus.New()
-				log.SetOutput(io.Discard)
-				ctx, cancel := context.WithCancel(t.Context())
-				core, err := New(ctx, cfg, Options{Door: shut{}, Log: log, Workers: 2, Thrifty: true,
-					window: 3 * time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ended := make(chan error, 1)
-				go func() { ended <- core.Start(ctx) }()
+				end := startCore(t, cfg, 3*time.Second)
 				time.Sleep(time.Minute)
 				hangs.Store(true)
 				edit(t, userOf(t, api), func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(9)) })
 				time.Sleep(waited)
 				begin := time.Now()
-				cancel()
-				if err := <-ended; err != nil {
+				if err := end(); err != nil {
 					t.Logf("the core ended: %v", err) // its writes were cut off
 				}
 				took, most := time.Since(begin), writeTimeout+flushTimeout

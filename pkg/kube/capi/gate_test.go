@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/cluster-api/feature"
 )
 
-// Cluster API's gate is off while thrifty cores exist, and no core with another pace exists beside them.
+// Cluster API's gate is off while thrifty cores exist. A core with another pace is refused meanwhile.
 func TestGate(t *testing.T) {
 	enabled := func() bool { return feature.Gates.Enabled(feature.ReconcilerRateLimiting) }
 	if !enabled() {
@@ -23,18 +23,18 @@ func TestGate(t *testing.T) {
 	}
 	leave := enter(false)
 	if _, err := g.enter(true); !errors.Is(err, errPaces) || !enabled() {
-		t.Errorf("beside a plain core: error %v, gate enabled %t", err, enabled())
+		t.Errorf("with a plain core: error %v, gate enabled %t", err, enabled())
 	}
 	leave()
 	leave()
 	first, second := enter(true), enter(true)
 	if _, err := g.enter(false); !errors.Is(err, errPaces) {
-		t.Errorf("beside thrifty cores: error %v", err)
+		t.Errorf("with thrifty cores: error %v", err)
 	}
 	first()
 	first()
 	if enabled() {
-		t.Error("the gate is enabled beside a thrifty core")
+		t.Error("the gate is enabled while a thrifty core exists")
 	}
 	second()
 	if !enabled() {

@@ -1,16 +1,13 @@
 package capi
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +30,7 @@ func TestThrifty_LifeOfAClusterWaitsForNoHeldStatus(t *testing.T) {
 			pool()); err != nil {
 			t.Fatal(err)
 		}
-		end := startHolding(t, api, 24*time.Hour)
+		end := startCore(t, api.Config("ignored"), 24*time.Hour)
 		user := userOf(t, api)
 		steps := []struct {
 			name   string
@@ -86,12 +83,12 @@ func TestThrifty_KilledWithHeldStatuses(t *testing.T) {
 			if n > 0 {
 				api.CutAfter(agent, n, nil)
 			}
-			end := startHolding(t, api, 0)
+			end := startCore(t, api.Config("ignored"), 0)
 			time.Sleep(10 * time.Second)
 			if n > 0 {
 				_ = end() // informers that start without a connection do not end in time
 				api.Mend(agent)
-				end = startHolding(t, api, 0)
+				end = startCore(t, api.Config("ignored"), 0)
 			}
 			time.Sleep(20 * time.Minute)
 			writes = len(api.Writes(agent))
@@ -144,15 +141,7 @@ func pool() *clusterv1.MachineDeployment {
 				RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxUnavailable: &all,
 					MaxSurge: new(intstr.FromInt32(1))},
 			}},
-			Template: clusterv1.MachineTemplateSpec{
-				ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"set": "pool",
-					clusterv1.ClusterNameLabel: "demo"}},
-				Spec: clusterv1.MachineSpec{ClusterName: "demo",
-					InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: "small", Kind: "HostTemplate",
-						APIGroup: clusterv1.GroupVersionInfrastructure.Group},
-					Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Name: "plain",
-						Kind: "ConfigTemplate", APIGroup: clusterv1.GroupVersionBootstrap.Group}}},
-			}},
+			Template: machineTemplate("pool", smallHost)},
 	}
 }
 
@@ -191,27 +180,4 @@ func userOf(t *testing.T, api *memkube.Server) client.Client {
 		t.Fatal(err)
 	}
 	return user
-}
-
-// startHolding runs a core that holds statuses for that long, until the returned function is called. That returns the
-// error of the core.
-func startHolding(t *testing.T, api *memkube.Server, window time.Duration) func() error {
-	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() {
-		log.SetOutput(t.Output())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	core, err := New(ctx, api.Config("ignored"), Options{Door: shut{}, Log: log, Workers: 2, Thrifty: true,
-		window: window})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- core.Start(ctx) }()
-	return func() error {
-		cancel()
-		return <-ended
-	}
 }

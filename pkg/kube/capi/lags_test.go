@@ -117,8 +117,20 @@ func resize(t *testing.T, api *memkube.Server, replicas int32) {
 	}
 }
 
-// startThrifty runs the core until the returned function is called.
+// startThrifty runs a thrifty core until the returned function is called.
 func startThrifty(t *testing.T, api *memkube.Server) func() {
+	t.Helper()
+	end := startCore(t, api.Config("ignored"), 0)
+	return func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// startCore runs a thrifty core until the returned function is called. That returns the error of Start. The core holds
+// statuses for the window, if it is not zero.
+func startCore(t *testing.T, cfg *rest.Config, window time.Duration) func() error {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -127,17 +139,15 @@ func startThrifty(t *testing.T, api *memkube.Server) func() {
 		log.SetLevel(logrus.DebugLevel)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	core, err := New(ctx, api.Config("ignored"), Options{Door: shut{}, Log: log, Workers: 2, Thrifty: true})
+	core, err := New(ctx, cfg, Options{Door: shut{}, Log: log, Workers: 2, Thrifty: true, window: window})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- core.Start(ctx) }()
-	return func() {
+	return func() error {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		return <-ended
 	}
 }
 
@@ -164,15 +174,7 @@ func newPlane(t *testing.T) *memkube.Server {
 		ObjectMeta: meta("workers"),
 		Spec: clusterv1.MachineSetSpec{ClusterName: "demo", Replicas: new(int32(3)),
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"set": "workers"}},
-			Template: clusterv1.MachineTemplateSpec{
-				ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"set": "workers",
-					clusterv1.ClusterNameLabel: "demo"}},
-				Spec: clusterv1.MachineSpec{ClusterName: "demo",
-					InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: "small", Kind: "HostTemplate",
-						APIGroup: clusterv1.GroupVersionInfrastructure.Group},
-					Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Name: "plain",
-						Kind: "ConfigTemplate", APIGroup: clusterv1.GroupVersionBootstrap.Group}}},
-			}},
+			Template: machineTemplate("workers", smallHost)},
 	}
 	cluster := &clusterv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
@@ -184,6 +186,23 @@ func newPlane(t *testing.T) *memkube.Server {
 		t.Fatal(err)
 	}
 	return api
+}
+
+// smallHost and plainConfig are templates of the plane. The tests use them for the halves of Machines.
+var (
+	smallHost = clusterv1.ContractVersionedObjectReference{Name: "small", Kind: "HostTemplate",
+		APIGroup: clusterv1.GroupVersionInfrastructure.Group}
+	plainConfig = clusterv1.ContractVersionedObjectReference{Name: "plain", Kind: "ConfigTemplate",
+		APIGroup: clusterv1.GroupVersionBootstrap.Group}
+)
+
+// machineTemplate is for Machines of the cluster with a label of their set.
+func machineTemplate(set string, host clusterv1.ContractVersionedObjectReference) clusterv1.MachineTemplateSpec {
+	return clusterv1.MachineTemplateSpec{
+		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"set": set, clusterv1.ClusterNameLabel: "demo"}},
+		Spec: clusterv1.MachineSpec{ClusterName: "demo", InfrastructureRef: host,
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: plainConfig}},
+	}
 }
 
 func template(version, kind, name string) runtime.Object {

@@ -41,16 +41,12 @@ func TestThrifty_AStuckWatchStopsNoOtherPool(t *testing.T) {
 // otherPool has two Machines. Their hosts are of the kind Config.
 func otherPool() *clusterv1.MachineSet {
 	labels := map[string]string{"set": "other", clusterv1.ClusterNameLabel: "demo"}
-	config := clusterv1.ContractVersionedObjectReference{Name: "plain", Kind: "ConfigTemplate",
-		APIGroup: clusterv1.GroupVersionBootstrap.Group}
 	return &clusterv1.MachineSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "other", Labels: labels},
 		Spec: clusterv1.MachineSetSpec{ClusterName: "demo", Replicas: new(int32(2)),
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"set": "other"}},
-			Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels},
-				Spec: clusterv1.MachineSpec{ClusterName: "demo", InfrastructureRef: config,
-					Bootstrap: clusterv1.Bootstrap{ConfigRef: config}}},
+			Template: machineTemplate("other", plainConfig),
 		},
 	}
 }

@@ -385,7 +385,8 @@ func TestMachines_ProposedConditions(t *testing.T) {
 			wantApplied: applied,
 		},
 		"it is withdrawn": {
-			steps: []step{{do: proposed, wantLeft: ProposalWaits}, {do: propose(nil)}, {do: reconciled, wantPatches: 1}},
+			steps: []step{{do: proposed, wantLeft: ProposalWaits}, {do: propose(nil)},
+				{do: reconciled, wantPatches: 1}},
 		},
 		"a later write of the same condition wins": {
 			steps: []step{{do: proposed, wantLeft: ProposalWaits},

@@ -51,7 +51,7 @@ func entries(manager, fields string) []metav1.ManagedFieldsEntry {
 		FieldsV1: metav1.NewFieldsV1(fields)}}
 }
 
-// world is a Client with the API server behind it and the caches beside it.
+// world is a Client with its caches and its API server.
 type world struct {
 	server   *apiServer
 	thrift   *Thrift

@@ -212,7 +212,9 @@ func (q *queue) note(request reconcile.Request) {
 	}
 	known.running, known.unseen = false, q.thrift.unseen(known.started)
 	if !uncertain.Before(known.started) {
-		known.rests = maxTime(known.rests, uncertain.Add(uncertainDelay))
+		if until := uncertain.Add(uncertainDelay); until.After(known.rests) {
+			known.rests = until
+		}
 	}
 	q.sweep(time.Now())
 }
@@ -230,13 +232,6 @@ func (q *queue) sweep(now time.Time) {
 			q.thrift.stillUnseen(known.unseen) == nil
 	})
 	q.kept = len(q.items)
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 var _ priorityqueue.PriorityQueue[reconcile.Request] = &queue{}

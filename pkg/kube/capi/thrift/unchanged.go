@@ -86,7 +86,7 @@ type comparison struct {
 	others func() []*fieldpath.Set
 }
 
-// sameFields compares the fields of a map, of which the manager has applied the owned ones.
+// sameFields compares the fields of a map. The manager has applied the owned ones.
 func (c comparison) sameFields(at fieldpath.Path, wish, live map[string]any, owned *fieldpath.Set) bool {
 	if len(wish) != elements(owned) {
 		return false

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // versions are resourceVersions by kind.
@@ -40,10 +39,8 @@ func (w *writes) saw(kind schema.GroupVersionKind, version string) {
 	if w.newest == nil {
 		w.newest = map[schema.GroupVersionKind]write{}
 	}
-	if known, ok := w.newest[kind]; ok {
-		if order, err := resourceversion.CompareResourceVersion(known.version, version); err == nil && order >= 0 {
-			version = known.version
-		}
+	if known, ok := w.newest[kind]; ok && asNew(known.version, version) {
+		version = known.version
 	}
 	w.newest[kind] = write{version, w.now()}
 }
