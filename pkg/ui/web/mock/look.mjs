@@ -1,0 +1,154 @@
+// Opens every page of the built UI in a browser, against the mock server. It takes pictures and fails on problems that
+// users would meet: errors on the console, violations of the content security policy, pages wider than the window, and
+// serious findings of axe.
+//
+//   node mock/look.mjs [--out=/tmp/drover-ui] [--browser=/usr/bin/chromium] [--only=cluster]
+import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { chromium } from 'playwright-core';
+
+const { values: flags } = parseArgs({
+  options: {
+    out: { type: 'string', default: '/tmp/drover-ui' },
+    browser: { type: 'string', default: '/usr/bin/chromium' },
+    only: { type: 'string', default: '' },
+  },
+});
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const servers = { full: 5181, empty: 5182, tenant: 5183 };
+const demo = '/ui/clusters/fleet-default/demo';
+
+// What to open, on which mock server, and what to wait for.
+const pages = [
+  { name: 'sign-in', server: 'full', path: '/ui/', signIn: false, ready: 'text=Where to get a token' },
+  { name: 'clusters', server: 'full', path: '/ui/clusters', ready: '.line' },
+  { name: 'clusters-filtered', server: 'full', path: '/ui/clusters?q=etcd&state=Failed', ready: '.line' },
+  {
+    name: 'clusters-none',
+    server: 'full',
+    path: '/ui/clusters?q=nothing-like-this',
+    ready: 'text=No cluster matches',
+  },
+  { name: 'clusters-empty', server: 'empty', path: '/ui/clusters', ready: 'text=No clusters yet' },
+  { name: 'namespaces', server: 'tenant', path: '/ui/clusters', ready: 'text=Choose namespaces' },
+  { name: 'cluster', server: 'full', path: demo, ready: 'text=What to do' },
+  { name: 'cluster-new', server: 'full', path: '/ui/clusters/fleet-default/dev', ready: '.link-details' },
+  { name: 'cluster-machines', server: 'full', path: `${demo}?tab=machines`, ready: '.machine' },
+  {
+    name: 'cluster-machine',
+    server: 'full',
+    path: `${demo}?tab=machines`,
+    ready: '.machine',
+    click: '.machine:has-text("Unhealthy") >> nth=0',
+    then: '.failed',
+  },
+  { name: 'cluster-events', server: 'full', path: `${demo}?tab=events`, ready: '.events' },
+  { name: 'cluster-log', server: 'full', path: `${demo}?tab=log`, ready: '.log' },
+  { name: 'cluster-yaml', server: 'full', path: `${demo}?tab=yaml`, ready: '.cm-line' },
+  {
+    name: 'cluster-preview',
+    server: 'full',
+    path: `${demo}?tab=yaml`,
+    ready: '.cm-line',
+    type: ['text=Try an edit', '# an edit'],
+    click: 'text=Preview the edit',
+    then: '.preview-machines',
+  },
+  { name: 'cluster-gone', server: 'full', path: '/ui/clusters/fleet-default/gone', ready: 'text=does not exist' },
+  { name: 'administration', server: 'full', path: '/ui/administration', ready: '.plot canvas' },
+].filter((page) => page.name.includes(flags.only));
+
+const looks = [
+  { name: 'light-1280', scheme: 'light', width: 1280, height: 900 },
+  { name: 'dark-1280', scheme: 'dark', width: 1280, height: 900 },
+  { name: 'light-360', scheme: 'light', width: 360, height: 780 },
+  { name: 'dark-360', scheme: 'dark', width: 360, height: 780 },
+];
+
+const problems = [];
+
+async function start(args) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'server.mjs'), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  return child;
+}
+
+async function open(context, page, origin) {
+  const tab = await context.newPage();
+  const failed = (text) => problems.push(`${page.name}: ${text}`);
+  tab.on('pageerror', (error) => failed(error.message));
+  tab.on('console', (message) => {
+    // The browser reports every answer that is no success, and the session of a new visitor is one.
+    if (message.type() === 'error' && !/401/.test(message.text())) failed(message.text());
+  });
+  await tab.goto(origin + page.path);
+  if (page.signIn !== false) {
+    await tab.getByLabel('Token', { exact: true }).fill('token');
+    await tab.getByRole('button', { name: 'Sign in' }).click();
+  }
+  await tab.waitForSelector(page.ready);
+  if (page.type) {
+    await tab.click(page.type[0]);
+    await tab.keyboard.type(page.type[1]);
+  }
+  if (page.click) {
+    await tab.click(page.click);
+    await tab.waitForSelector(page.then);
+  }
+  await tab.waitForTimeout(500);
+  return tab;
+}
+
+async function check(tab, title) {
+  // An extension of the browser could do the same; the page's own policy forbids it.
+  await tab.evaluate(axe);
+  const { violations } = await tab.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+  for (const v of violations) {
+    const where = v.nodes
+      .slice(0, 3)
+      .map((node) => `${node.target} ${node.any[0]?.message ?? ''}`)
+      .join('; ');
+    if (v.impact === 'serious' || v.impact === 'critical') problems.push(`${title}: ${v.impact}: ${v.id}: ${where}`);
+    else console.log(`${title}: ${v.impact}: ${v.id}: ${where}`);
+  }
+  const extra = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  if (extra > 0) problems.push(`${title}: the page is ${extra} px wider than the window`);
+}
+
+mkdirSync(flags.out, { recursive: true });
+const children = await Promise.all([
+  start([`--port=${servers.full}`, '--still']),
+  start([`--port=${servers.empty}`, '--clusters=0']),
+  start([`--port=${servers.tenant}`, '--tenant', '--still']),
+]);
+const browser = await chromium.launch({ executablePath: flags.browser, args: ['--no-sandbox'] });
+try {
+  for (const look of looks) {
+    for (const page of pages) {
+      const context = await browser.newContext({
+        colorScheme: look.scheme,
+        viewport: { width: look.width, height: look.height },
+      });
+      const title = `${page.name}-${look.name}`;
+      try {
+        const tab = await open(context, page, `http://127.0.0.1:${servers[page.server]}`);
+        await tab.screenshot({ path: join(flags.out, `${title}.png`), fullPage: page.name !== 'clusters' });
+        await check(tab, title);
+      } catch (error) {
+        problems.push(`${title}: ${error.message}`);
+      }
+      await context.close();
+    }
+  }
+} finally {
+  await browser.close();
+  children.forEach((child) => child.kill());
+}
+problems.forEach((problem) => console.error(problem));
+console.log(`${pages.length * looks.length} pictures in ${flags.out}, ${problems.length} problems`);
+process.exitCode = problems.length ? 1 : 0;

@@ -1,0 +1,204 @@
+import { ActionIcon, Menu, Tabs } from '@mantine/core';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
+import { download, messageOf, objectPath } from '../../api/client';
+import { useRefetchOnChange } from '../../api/queries';
+import type { Cluster } from '../../api/types';
+import { sentence } from '../../components/Command';
+import { Icon } from '../../components/Icon';
+import { Notice } from '../../components/Notice';
+import { Since } from '../../components/Since';
+import { StateBadge } from '../../components/StateBadge';
+import { announce } from '../../lib/announce';
+import { countMachines, toneOf } from '../../lib/states';
+import { useCluster, useMachines, useSynced } from '../../live/hooks';
+import { useTitle } from '../../layout/Shell';
+import { EventsTab } from './EventsTab';
+import { LogTab } from './LogTab';
+import { MachinesTab } from './MachinesTab';
+import { OverviewTab } from './OverviewTab';
+import { tabs, type Tab } from './search';
+import './cluster.css';
+
+const YamlTab = lazy(() => import('./YamlTab'));
+const route = getRouteApi('/clusters/$namespace/$name');
+
+/** Which cluster a part of the page is about. */
+export interface ClusterName {
+  namespace: string;
+  name: string;
+}
+
+export function ClusterPage() {
+  const { namespace, name } = route.useParams();
+  useTitle(`${name} in ${namespace}`);
+  const cluster = useCluster(namespace, name);
+  const synced = useSynced('clusters');
+  if (cluster) return <Page key={`${namespace}/${name}`} cluster={cluster} />;
+  if (!synced) return null;
+  return (
+    <>
+      <h1 className="visually-hidden">{name}</h1>
+      <Notice tone="off" action={<Link to="/clusters">Show all clusters</Link>}>
+        Cluster{' '}
+        <b>
+          {namespace}/{name}
+        </b>{' '}
+        does not exist, or you may not see it.
+      </Notice>
+    </>
+  );
+}
+
+function Page({ cluster }: { cluster: Cluster }) {
+  const { namespace, name } = cluster;
+  useRefetchOnChange(namespace, name);
+  useAnnounceState(cluster);
+  const { tab = 'overview' } = route.useSearch();
+  const navigate = route.useNavigate();
+  const count = useMachines(namespace, name).length;
+  const labels: Record<Tab, string> = {
+    overview: 'Overview',
+    machines: 'Machines',
+    events: 'Events',
+    log: 'Log',
+    yaml: 'YAML',
+  };
+  return (
+    <>
+      <Header cluster={cluster} />
+      <Tabs
+        value={tab}
+        keepMounted={false}
+        className="tabs"
+        onChange={(next) => void navigate({ search: { tab: next as Tab }, replace: true, resetScroll: false })}
+      >
+        <Tabs.List aria-label="Parts of the cluster">
+          {tabs.map((t) => (
+            <Tabs.Tab key={t} value={t}>
+              {labels[t]}
+              {t === 'machines' && <span className="count"> {count}</span>}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="overview">
+          <OverviewTab cluster={cluster} />
+        </Tabs.Panel>
+        <Tabs.Panel value="machines">
+          <MachinesTab cluster={cluster} />
+        </Tabs.Panel>
+        <Tabs.Panel value="events">
+          <EventsTab namespace={namespace} name={name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="log">
+          <LogTab namespace={namespace} name={name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="yaml">
+          <Suspense>
+            <YamlTab namespace={namespace} name={name} />
+          </Suspense>
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}
+
+function useAnnounceState({ name, state, message }: Cluster) {
+  const last = useRef(state);
+  useEffect(() => {
+    if (last.current !== state) announce(`Cluster ${name} is now ${state}. ${message ?? ''}`);
+    last.current = state;
+  }, [name, state, message]);
+}
+
+function Header({ cluster }: { cluster: Cluster }) {
+  const { namespace, name, state } = cluster;
+  const machines = useMachines(namespace, name);
+  const { ready, wanted } = countMachines(cluster, machines);
+  return (
+    <header className="cluster-head">
+      <nav aria-label="Path" className="path dim">
+        <Link to="/clusters">Clusters</Link> <span aria-hidden="true">/</span>{' '}
+        <Link to="/clusters" search={{ namespace }}>
+          {namespace}
+        </Link>
+      </nav>
+      <div className="cluster-title">
+        <h1 className="clip">{name}</h1>
+        <StateBadge state={state} />
+        <span className="dim">
+          for <Since time={cluster.since} />
+        </span>
+        <div className="grow" />
+        <Downloads namespace={namespace} name={name} />
+      </div>
+      <dl className="cluster-facts">
+        <div>
+          <dt>Version</dt>
+          <dd>{cluster.version ?? 'unknown'}</dd>
+        </div>
+        <div>
+          <dt>Distribution</dt>
+          <dd>{cluster.imported ? 'imported' : (cluster.distribution ?? 'unknown')}</dd>
+        </div>
+        {!cluster.imported && (
+          <div>
+            <dt>Machines ready</dt>
+            <dd>
+              {ready} of {wanted}
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>ID</dt>
+          <dd className="mono">{cluster.id ?? 'none yet'}</dd>
+        </div>
+        <div>
+          <dt>Created</dt>
+          <dd>
+            <Since time={cluster.created} suffix=" ago" />
+          </dd>
+        </div>
+      </dl>
+      {cluster.message && (
+        <Notice tone={toneOf(state)}>
+          {sentence(cluster.message)}
+          {cluster.reason && <span className="dim"> · {cluster.reason}</span>}
+        </Notice>
+      )}
+    </header>
+  );
+}
+
+function Downloads({ namespace, name }: ClusterName) {
+  const [note, setNote] = useState('');
+  const save = async (what: string, title: string, file: string) => {
+    setNote(`Preparing the ${title} …`);
+    try {
+      await download(objectPath('clusters', namespace, name, what), file);
+      setNote('');
+    } catch (error) {
+      setNote(`No ${title}: ${messageOf(error)}`);
+    }
+  };
+  return (
+    <div className="downloads">
+      <span role="status" className="dim">
+        {note}
+      </span>
+      <Menu position="bottom-end" width={220}>
+        <Menu.Target>
+          <ActionIcon variant="default" size="lg" aria-label="Downloads" title="Downloads">
+            <Icon name="download" />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => save('kubeconfig', 'kubeconfig', `${name}.yaml`)}>Kubeconfig</Menu.Item>
+          <Menu.Item onClick={() => save('supportbundle', 'support bundle', `${name}-support-bundle.tar.gz`)}>
+            Support bundle
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </div>
+  );
+}

@@ -1,0 +1,32 @@
+import type { PreviewReport } from '../../api/types';
+
+/** The effects on a machine, the strongest last. */
+const effects: Record<string, string> = {
+  None: 'no change',
+  InPlace: 'files change, nothing restarts',
+  Restart: 'Kubernetes restarts on the node',
+  Add: 'new',
+  Remove: 'removed',
+  Replace: 'replaced by a new machine',
+};
+
+export const effectOf = (effect: string) => effects[effect] ?? effect;
+
+/** How many machines have each effect, the strongest first. */
+export function summaryOf(report: PreviewReport): string[] {
+  const counts = new Map<string, number>();
+  for (const { class: effect } of report.machines ?? []) counts.set(effect, (counts.get(effect) ?? 0) + 1);
+  return Object.entries(effects)
+    .reverse()
+    .flatMap(([effect, text]) => {
+      const count = counts.get(effect);
+      return count ? [`${count === 1 ? '1 machine' : `${count} machines`}: ${text}`] : [];
+    });
+}
+
+/** The machines that change or that have a problem, in the order of their change. */
+export function changedMachines(report: PreviewReport) {
+  return (report.machines ?? [])
+    .filter((machine) => machine.class !== 'None' || machine.problem || machine.held)
+    .sort((a, b) => (a.stage ?? 0) - (b.stage ?? 0));
+}
