@@ -26,6 +26,10 @@ image-offline: ## check that the images build without a network, from downloads 
 generate: ## regenerate clients, deep copies, CRDs, reference documents and the API record
 	scripts/generate
 
+.PHONY: ui
+ui: ## check, test and build the web UI, from pkg/ui/web to pkg/ui/dist; verify does too
+	scripts/ui
+
 .PHONY: verify
 verify: ## check every module: generated files, promised API, module files, vet, linter, import rules
 	scripts/verify
@@ -39,7 +43,7 @@ vulncheck: ## look for known vulnerabilities in every module, if the database an
 	scripts/vulncheck
 
 .PHONY: test
-test: ## run the tests that every change must pass: unit, contract, and the end-to-end tests of tests/e2e/ci.txt
+test: ## run the tests that every change must pass: unit, contract, browser, and end-to-end tests of tests/e2e/ci.txt
 	scripts/test
 
 .PHONY: test-all
@@ -70,12 +74,20 @@ mutants: ## put a fault into the code for every invariant and weakness, and chec
 test-contract: ## run tests on a real API server with real Cluster API controllers (RUN=regex, FULL=1 for all)
 	scripts/test-contract
 
+.PHONY: test-ui
+test-ui: ## run tests of the web UI in Chromium, on a real API server with simulated machines (RUN=regex)
+	scripts/test-ui
+
+.PHONY: screenshots
+screenshots: ## write pictures of the web UI into docs/pictures
+	scripts/screenshots
+
 .PHONY: test-e2e
 test-e2e: ## run tests on real systemd machines (RUN=regex, FULL=1 for all)
 	scripts/test-e2e
 
 .PHONY: bench
-bench: ## measure and print JSON: time, writes and CPU of fleets, reaching clusters, decisions (FLEETS="5x4")
+bench: ## measure and print JSON: time, writes and CPU of fleets, reaching clusters, web UI, decisions (FLEETS="5x4")
 	@scripts/bench
 
 .PHONY: bench-scale

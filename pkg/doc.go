@@ -6,7 +6,8 @@
 //	   │ controllers/provisioningcluster      claims it, gives it an id, and translates it
 //	   │                                      ── topology.Management, topology.Desired ──►
 //	   ├─► management.cattle.io Cluster c-m-…, its namespace, registration tokens
-//	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate
+//	   │      controllers/provisioninglog: each message of the Cluster ──► ConfigMap provisioning-log
+//	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate, a Secret for Pod Security
 //	   └─► per pool: <Driver>MachineTemplate, MachineDeployment, MachineHealthCheck
 //	          │ Cluster API (kube/capi, or an installed core) makes per machine:
 //	          ├─► Machine
@@ -24,6 +25,8 @@
 //	                 │ controllers/plansecret, controllers/machinenodelookup: what the node says ──► Machine conditions, provider ID
 //	                 ▼
 //	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
+//	                 ▼
+//	              controllers/fleetcluster: the Fleet Cluster, in the workspace that controllers/fleetworkspace keeps
 //
 // The kinds of machines come from drivers: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─
 // controllers/dynamicschema (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
@@ -53,9 +56,12 @@
 //	mark              the identifier of the managing instance on a Cluster; Drover writes nothing to a Cluster without its own mark
 //	cause             the request behind a restart, drain or replacement; counted, and never unknown
 //	apply set         children of one owner, kept equal to the desired state
+//	copy              a Secret or ConfigMap in a cluster that follows one next to its Cluster (controllers/clustersync)
 //	registration      a ClusterRegistrationToken: the credential of the agent inside a cluster, or of a host; each token is for one of them
 //	identity          the permanent name that a registering host chooses for itself: rke.cattle.io/machine-id; one Machine has it
 //	machine request   the Secret by which a host requests a machine, for a minute; labels or an annotation on it are the answer
+//	Fleet Cluster     the same cluster for Fleet (fleet.cattle.io/v1alpha1), if Fleet is installed
+//	workspace         the namespace of a Fleet Cluster; a FleetWorkspace names it
 //	tenant            a namespace; references of a Cluster to other namespaces are granted or offered (tenancy, docs/security.md)
 //	wake-up           the event on another object that queues an object
 //
@@ -79,7 +85,8 @@
 //	reach/                 connections: endpoints for machines, tunnel, proxy, the agent inside a cluster
 //	agent/                 the node agent
 //	controllers/           one folder for each object that Drover owns
-//	operate/               what an operator asks for: explain, preview, diagnose, adopt, back up
+//	operate/               what an operator asks for: status, explain, preview, diagnose, adopt, back up
+//	ui/                    the web UI: its API and its built pages, with the rights of each caller
 //	server/                the embedding API
 //	cmd/                   flags and environment
 //	local/                 what runs on one machine or in one pod only: the embedded management plane and its programs
@@ -99,15 +106,23 @@
 //   - kube/rehearsal: controllers that write nothing, and list what they would write
 //   - kube/sharedfields: managed fields that cached objects share, which saves memory
 //   - kube/rival: which other instance may manage the same clusters
+//   - controllers/credential: the permissions of the creator of a cloud credential
+//   - controllers/machineconfig: which unused machine configs are deleted
 //   - admission: what the API server refuses before any controller sees it
 //   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)
+//   - decide/fleet, controllers/managedchart: a ManagedChart becomes a Bundle of Fleet (docs/managed-charts.md)
+//   - reach/chartrepo: how charts of users are downloaded, with limits
 //   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
 //   - reach/unread: streams whose reader stops reading, and what all of them may hold
 //   - kube/capi/thrift, kube/capi/hold: how Cluster API's core needs fewer writes and less time
 //   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
+//   - ui: sessions, the table of endpoints, and the stream of rows that browsers follow
 //   - operate/inspect, operate/preview: the same decisions, explained and asked in advance
+//   - operate/edit, operate/apply: changes of a Cluster as values, and how one is written once after its preview
 //   - operate/backup: what belongs to a cluster, and how it moves to another management cluster
 //   - operate/adopt: which instance manages a cluster, and how that changes
 //   - operate/diagnose: the chains that make a cluster work, and their first broken link
+//   - decide/summary, operate/status: the state of a cluster and of a machine, and their rows
+//   - operate/machinessh: how drover ssh reaches the host of a machine, and verifies it
 //   - operate/supportbundle, decide/redact: what may leave the management cluster, and what is removed from it
 package pkg

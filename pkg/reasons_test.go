@@ -21,9 +21,9 @@ import (
 const reasonDocs = "../docs/reasons"
 
 // speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and
-// answers to machines.
+// answers to machines and browsers.
 var speechless = []string{"testkit", "local", "generated", "reach/connect", "reach/tunnel", "reach/clusteragent",
-	"reach/clusterproxy", "reach/endpointauth"}
+	"reach/clusterproxy", "reach/endpointauth", "ui"}
 
 var (
 	// reasonName is how constants are called. Those of metrics may be codes.

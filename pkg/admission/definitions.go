@@ -17,7 +17,8 @@ import (
 // cluster needs managementKinds.
 var (
 	sharedGroups    = []string{"provisioning.cattle.io", "rke.cattle.io", "cluster.x-k8s.io"}
-	managementKinds = []string{"Cluster", "ClusterRegistrationToken", "NodeDriver", "DynamicSchema"}
+	managementKinds = []string{"Cluster", "ClusterRegistrationToken", "NodeDriver", "DynamicSchema",
+		"PodSecurityAdmissionConfigurationTemplate"}
 )
 
 // protectDefinition refuses to delete the definition of a kind that a protected cluster needs, whichever instance

@@ -85,10 +85,10 @@ func TestDecide_DoesNotWarnWithoutReleaseData(t *testing.T) {
 // Fields without effect cause a warning when they are applied.
 func TestDecide_WarnsAboutFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
-	cluster := demo(func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 })
+	cluster := demo(func(c *provv1.Cluster) { c.Spec.DefaultPodSecurityPolicyTemplateName = "old" })
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
-	if len(a.Warnings) != 1 ||
-		!strings.HasPrefix(a.Warnings[0], "spec.redeploySystemAgentGeneration: has no effect: ") || !a.Allowed() {
+	const want = "spec.defaultPodSecurityPolicyTemplateName: has no effect: "
+	if len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], want) || !a.Allowed() {
 		t.Errorf("allowed %v, warnings %q", a.Allowed(), a.Warnings)
 	}
 }

@@ -2,12 +2,15 @@ package admission
 
 import (
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/restoredspec"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -33,8 +36,8 @@ func NamedBy(r Request) Named {
 
 func namedBy(namespace string, before, after *provv1.Cluster) Named {
 	var named Named
-	if restore := restoreOf(after); restore != nil && restore.Name != "" && restore.RestoreRKEConfig != "" &&
-		restore.RestoreRKEConfig != rkev1.RestoreModeNone && before != nil && !sameRestore(restoreOf(before), restore) {
+	if restore := restoredspec.Wanted(after); restore != nil && before != nil &&
+		!sameRestore(restoreOf(before), restore) {
 		named.Snapshot = types.NamespacedName{Namespace: namespace, Name: restore.Name}
 	}
 	if name := storageCredential(after); name != "" && (before == nil || name != storageCredential(before)) {
@@ -59,7 +62,8 @@ func storageCredential(cluster *provv1.Cluster) string {
 	return ""
 }
 
-// checkRestore refuses a restore that cannot restore the requested configuration. (docs/admission.md.)
+// checkRestore refuses a restore that cannot put the requested configuration back. It lists what goes back otherwise.
+// (docs/admission.md.)
 func checkRestore(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !isChecked(r.Facts, before, after) {
@@ -69,36 +73,18 @@ func checkRestore(r Request, a *Answer) error {
 	if named.Name == "" {
 		return nil
 	}
-	at := field.NewPath("spec", "rkeConfig", "etcdSnapshotRestore")
-	mode := restoreOf(after).RestoreRKEConfig
-	if mode != rkev1.RestoreModeKubernetesVersion && mode != rkev1.RestoreModeAll {
-		a.refuse(field.NotSupported(at.Child("restoreRKEConfig"), mode,
-			[]rkev1.RestoreMode{rkev1.RestoreModeNone, rkev1.RestoreModeKubernetesVersion, rkev1.RestoreModeAll}))
+	if !r.Facts.Known && restoredspec.Fields(restoreOf(after).RestoreRKEConfig) != nil {
 		return nil
 	}
-	if !r.Facts.Known {
+	result, problems := restoredspec.Restore(after, r.Facts.Snapshot)
+	if a.refuse(problems...); len(problems) > 0 {
 		return nil
 	}
-	if r.Facts.Snapshot == nil {
-		a.refuse(field.NotFound(at.Child("name"), named.Name))
-		return nil
+	back := "changes nothing in the spec: it has what the snapshot contains"
+	if len(result.Changes) > 0 {
+		back = "changes the spec, before machines stop: " + restoredspec.Listed(result.Changes)
 	}
-	version, hasConfig, err := topology.DescribeSnapshot(r.Facts.Snapshot.SnapshotFile.Metadata)
-	remedy := ": choose another snapshot, or set restoreRKEConfig to none to restore only data"
-	switch {
-	case err != nil:
-		a.refuse(field.Invalid(at.Child("name"), named.Name, err.Error()+remedy))
-	case version == "":
-		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not contain the Kubernetes version "+
-			"of its cluster"+remedy))
-	case mode == rkev1.RestoreModeAll && !hasConfig:
-		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not contain the rkeConfig of its "+
-			"cluster"+remedy))
-	default:
-		a.warn(fmt.Sprintf("%s: Drover restores only data, and you restore the configuration: the cluster had "+
-			"version %s when the snapshot was taken",
-			at.Child("restoreRKEConfig"), version))
-	}
+	a.warn("spec.rkeConfig.etcdSnapshotRestore.restoreRKEConfig: the restore " + back)
 	return nil
 }
 
@@ -132,13 +118,32 @@ func created(r Request, a *Answer) error {
 	if err != nil || !ours(r.Facts, nil, after) {
 		return err
 	}
-	switch {
-	case !creatorDiffers(r, after) || mayKeepCreator(r, after, a):
-	case after.Annotations == nil:
+	if creatorDiffers(r, after) && !mayKeepCreator(r, after, a) {
+		recordCreator(r, after.Annotations, a)
+	}
+	return nil
+}
+
+func recordCreator(r Request, annotations map[string]string, a *Answer) {
+	if annotations == nil {
 		a.Patches = append(a.Patches,
 			Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
-	default:
-		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations/field.cattle.io~1creatorId", r.User.Username})
+		return
+	}
+	a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations/field.cattle.io~1creatorId", r.User.Username})
+}
+
+// createdCredential records the user who creates a cloud credential. The user then gets permissions on it. Programs and
+// restores need none. A policy refuses the record of another user. (docs/admission.md.)
+func createdCredential(r Request, a *Answer) error {
+	secret, err := decode[corev1.Secret](r.New)
+	if err != nil || secret.Type != provv1.SecretTypeCloudCredential || strings.HasPrefix(r.User.Username, "system:") {
+		return err
+	}
+	_, none := secret.Annotations[provv1.NoCreatorRBACAnnotation]
+	if !none && secret.Annotations[provv1.CreatorIDAnnotation] == "" &&
+		secret.Annotations[rkev1.RestoredFromAnnotation] == "" {
+		recordCreator(r, secret.Annotations, a)
 	}
 	return nil
 }

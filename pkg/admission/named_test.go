@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/admission"
@@ -33,6 +35,8 @@ func TestDecide_ChecksTheContentOfASnapshot(t *testing.T) {
 	const at = "spec.rkeConfig.etcdSnapshotRestore"
 	all := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
 	versioned := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":null}`)
+	other := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
+	other.Spec.ClusterName = "other"
 	damaged := &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: "no base64"}}
 	for name, tc := range map[string]struct {
 		before, after *provv1.Cluster
@@ -40,11 +44,16 @@ func TestDecide_ChecksTheContentOfASnapshot(t *testing.T) {
 		unknown       bool
 		want, warned  string
 	}{
-		"everything": {demo(), demo(restore("s", 1, "all")), all, false, "", "the cluster had version v1.35.1+rke2r1"},
+		"everything": {demo(), demo(restore("s", 1, "all")), all, false, "",
+			"changes the spec, before machines stop: spec.kubernetesVersion ("},
 		"everything of a snapshot without a configuration": {demo(), demo(restore("s", 1, "all")), versioned, false,
 			at + `.name: Invalid value: "s": the snapshot does not contain the rkeConfig`, ""},
 		"the version": {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "",
-			"you restore the configuration"},
+			"→ v1.35.1+rke2r1)"},
+		"the version that it has": {demo(), demo(restore("s", 1, "kubernetesVersion")),
+			taken(`{"kubernetesVersion":"` + demo().Spec.KubernetesVersion + `"}`), false, "", "changes nothing"},
+		"everything of another cluster": {demo(), demo(restore("s", 1, "all")), other, false,
+			at + `.name: Invalid value: "s": the snapshot is of cluster other`, ""},
 		"the version of a snapshot without a version": {demo(), demo(restore("s", 1, "kubernetesVersion")),
 			&rkev1.ETCDSnapshot{}, false,
 			at + `.name: Invalid value: "s": the snapshot does not contain the Kubernetes version`, ""},
@@ -140,6 +149,42 @@ func TestNamedBy_NewReferences(t *testing.T) {
 			if diff := cmp.Diff(tc.want,
 				admission.NamedBy(request(t, "provisioning.cattle.io", tc.resource, facts(t), tc.before,
 					tc.after))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestComplete_RecordsTheCreatorOfACredential(t *testing.T) {
+	t.Parallel()
+	const key = "field.cattle.io/creatorId"
+	secret := func(kind, key, value string) *corev1.Secret {
+		return &corev1.Secret{Type: corev1.SecretType(kind),
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
+	}
+	const cloud = "provisioning.cattle.io/cloud-credential"
+	recorded := []admission.Patch{{Op: "add", Path: "/metadata/annotations/field.cattle.io~1creatorId", Value: "alice"}}
+	for name, tc := range map[string]struct {
+		user   string
+		secret *corev1.Secret
+		want   []admission.Patch
+	}{
+		"no creator": {"alice", secret(cloud, "a", "b"), recorded},
+		"there are no annotations": {"alice", &corev1.Secret{Type: cloud},
+			[]admission.Patch{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{key: "alice"}}}},
+		"another creator; the policy judges it": {"alice", secret(cloud, key, "bob"), nil},
+		"explicitly without a creator": {
+			"alice", secret(cloud, "field.cattle.io/no-creator-rbac", "true"), nil},
+		"restored": {
+			"alice", secret(cloud, rkev1.RestoredFromAnnotation, "backup"), nil},
+		"by a program": {"system:serviceaccount:flux:flux", secret(cloud, "a", "b"), nil},
+		"another type": {"alice", secret("Opaque", "a", "b"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := request(t, "", "secrets", facts(t), nil, tc.secret)
+			r.User.Username = tc.user
+			if diff := cmp.Diff(tc.want, complete(t, r).Patches); diff != "" {
 				t.Error(diff)
 			}
 		})

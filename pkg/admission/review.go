@@ -131,6 +131,7 @@ var rules = []rule{
 var completions = []rule{
 	{resource: clusters, operations: []Operation{Update}, decide: restoreSchemas},
 	{resource: clusters, operations: []Operation{Create}, decide: created},
+	{resource: secrets, operations: []Operation{Create}, decide: createdCredential},
 }
 
 // Decide returns whether a request may pass, and the warnings for its user. It fails if it cannot read the objects.

@@ -18,6 +18,8 @@ type Options struct {
 	Config Config
 	// RequireCA refuses a kubeconfig that contains no certificate authority.
 	RequireCA bool
+	// Version is reported to the server, empty for none.
+	Version string
 	// Environ is the environment of instructions, as K=V.
 	Environ []string
 	// Log receives messages, and the output of one-time instructions line by line.
@@ -56,7 +58,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Log.WithField("secret", info.Namespace+"/"+info.SecretName).Info("Watching plan secret")
 		remote := &remoteSource{
 			client: client, namespace: info.Namespace, name: info.SecretName, applier: a, log: o.Log, now: o.Now,
-			patience: replacedPatience,
+			patience: replacedPatience, extras: extras{hostKeys: hostKeys{dir: sshDir},
+				upgrades: upgrades{dir: upgradeDir(o.Config), version: o.Version}},
 		}
 		sources.Go(func() { remote.run(ctx) })
 	}

@@ -72,6 +72,7 @@ func NewCommand(o CommandOptions) *cobra.Command {
 			Use: "validate-connection FILE", Short: "Check a connection file", Args: oneFile, SilenceUsage: true,
 			RunE: func(_ *cobra.Command, args []string) error { return ValidateConnection(args[0]) },
 		},
+		setConnectionCommand(),
 	)
 	return cmd
 }
@@ -121,7 +122,7 @@ func sentinel(cmd *cobra.Command, o CommandOptions) error {
 	defer stop()
 	log.WithField("version", o.Version).Info("Starting node agent")
 	return Run(ctx, Options{
-		Config: config, Environ: o.Environ, Log: log,
+		Config: config, Version: o.Version, Environ: o.Environ, Log: log,
 		RequireCA: strings.EqualFold(variable(o.Environ, envStrictVerify), "true"),
 	})
 }

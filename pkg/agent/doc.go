@@ -8,6 +8,7 @@
 //	pass.go     decides whether the plan must run, and records the result (pure functions)
 //	apply.go    applies once: interlock, files.go, instruction.go, periodic.go
 //	image.go    finds an instruction's image in archives or registries, and unpacks it
+//	hostkeys.go reports the public keys of the host's SSH server
 //	probe.go    checks the health of the node's services
 //	command.go  is the command line; config.go and connection.go read its two files
 //

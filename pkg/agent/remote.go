@@ -57,6 +57,8 @@ type remoteSource struct {
 	held    []*corev1.Secret
 	// patience is how long a replaced plan may continue.
 	patience time.Duration
+	// extras is what only Drover's agent reports.
+	extras extras
 }
 
 // run works until the context ends. Changes of the Secret and a timer start passes. Passes never overlap.
@@ -268,15 +270,20 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 			r.log.WithError(err).Error("Cannot encode the report of a plan")
 			return
 		}
-		if len(changes) == 0 {
-			r.settle(checksum, res)
-			return
+		if len(changes) > 0 {
+			err = r.update(ctx, changes)
 		}
-		err = r.update(ctx, changes)
 		switch {
 		case err == nil:
 			r.settle(checksum, res)
+			r.extras.sent(r.current.Data, changes, r.now())
+			if err := r.extras.upgrades.note(); err != nil {
+				r.log.WithError(err).Warn("Cannot record that this agent has reported")
+			}
 			return
+		case r.extras.refused(err, changes, r.now()):
+			r.log.WithError(err).Warn("Cannot report what only Drover knows; sending the report without it")
+			continue
 		case tooLarge(err) && res.slim < slimPeriodic:
 			r.slim(&res, err)
 			continue
@@ -299,6 +306,7 @@ func (r *remoteSource) record(d decision, res *result) (map[string][]byte, error
 		if err != nil {
 			return nil, err
 		}
+		r.extras.add(r.current.Data, changes, r.now())
 		next := maps.Clone(r.current.Data)
 		maps.Copy(next, changes)
 		err = nodeplan.CheckReport(next)

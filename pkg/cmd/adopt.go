@@ -135,7 +135,7 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 	if o.release {
 		return o.letGo(cmd, name)
 	}
-	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	r, err := o.reader(cmd.Context(), o.inNamespace())
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 
 // letGo releases a cluster.
 func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
-	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	r, err := o.reader(cmd.Context(), o.inNamespace())
 	if err != nil {
 		return err
 	}
@@ -251,20 +251,20 @@ func printAdoption(w io.Writer, a inspect.Adoption, refused error) {
 	row(w, "Result:", string(a.Result))
 	if len(a.Machines) > 0 {
 		heading(w, "Machines:")
-		table(w, "NAME", "POOL", "ROLES", "CLASS", "DRAIN", "STAGE", "PLAN", "NEXT", "MESSAGE")
+		line(w, "NAME", "POOL", "ROLES", "CLASS", "DRAIN", "STAGE", "PLAN", "NEXT", "MESSAGE")
 		for _, m := range a.Machines {
 			printAdoptedMachine(w, m)
 		}
 	}
 	if len(a.Objects) > 0 {
 		heading(w, "Objects that differ:")
-		table(w, "VERB", "KIND", "NAME", "CLASS", "FIELD")
+		line(w, "VERB", "KIND", "NAME", "CLASS", "FIELD")
 		for _, object := range a.Objects {
 			if len(object.Fields) == 0 {
-				table(w, string(object.Verb), object.Kind, object.Name, string(object.Class), object.Problem)
+				line(w, string(object.Verb), object.Kind, object.Name, string(object.Class), object.Problem)
 			}
 			for _, field := range object.Fields {
-				table(w, string(object.Verb), object.Kind, object.Name, string(field.Class), field.Field)
+				line(w, string(object.Verb), object.Kind, object.Name, string(field.Class), field.Field)
 			}
 		}
 	}
@@ -301,5 +301,5 @@ func printAdoptedMachine(w io.Writer, m inspect.AdoptedMachine) {
 	if m.Problem != "" {
 		words = append(words, "PROBLEM: "+m.Problem)
 	}
-	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, plan, string(m.Next), strings.Join(words, "; "))
+	line(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, plan, string(m.Next), strings.Join(words, "; "))
 }

@@ -1,21 +1,17 @@
 package cmd
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
@@ -24,9 +20,6 @@ type bundleOptions struct {
 	*inspectOptions
 	all bool
 }
-
-// bundleFolder is the folder of all files in the archive.
-const bundleFolder = "drover-support-bundle/"
 
 func newSupportBundleCommand(environ []string, o *inspectOptions) *cobra.Command {
 	b := &bundleOptions{inspectOptions: o}
@@ -91,19 +84,11 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	in := supportbundle.Input{Clusters: clusters, Texts: map[string]string{}}
-	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH,
-		runtime.Version())
-	byNamespace := map[string][]string{}
-	for _, cluster := range clusters {
-		byNamespace[cluster.Namespace] = append(byNamespace[cluster.Namespace], cluster.Name)
+	options, err := o.forReader(cmd.Context())
+	if err != nil {
+		return err
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		if err := o.collect(cmd.Context(), namespace, byNamespace[namespace], &in); err != nil {
-			return err
-		}
-	}
-	files, err := supportbundle.Files(in)
+	files, err := inspect.SupportBundle(cmd.Context(), options, clusters)
 	if err != nil {
 		return err
 	}
@@ -118,7 +103,7 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 
 // chosen returns the clusters, without duplicates.
 func (o *bundleOptions) chosen(ctx context.Context, names []string) ([]supportbundle.Cluster, error) {
-	r, err := o.reader(ctx, orDefault(o.namespace))
+	r, err := o.reader(ctx, o.inNamespace())
 	if err != nil {
 		return nil, err
 	}
@@ -131,94 +116,23 @@ func (o *bundleOptions) chosen(ctx context.Context, names []string) ([]supportbu
 		if _, err := r.Cluster(name); err != nil {
 			return nil, err
 		}
-		out = append(out, supportbundle.Cluster{Namespace: orDefault(o.namespace), Name: name})
+		out = append(out, supportbundle.Cluster{Namespace: o.inNamespace(), Name: name})
 	}
 	return out, nil
-}
-
-// collect adds the clusters of one namespace.
-func (o *bundleOptions) collect(ctx context.Context, namespace string, names []string, in *supportbundle.Input) error {
-	for _, name := range names {
-		if err := o.say(ctx, namespace, name, in); err != nil {
-			return err
-		}
-	}
-	r, err := o.reader(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	r.Collect(ctx, names, in)
-	return nil
-}
-
-// say adds the output of diagnose and explain for a cluster. If these fail, the bundle is still written.
-func (o *bundleOptions) say(ctx context.Context, namespace, name string, in *supportbundle.Input) error {
-	r, err := o.reader(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for what, look := range map[string]func() (value any, text func(w io.Writer), err error){
-		"diagnosis": func() (any, func(w io.Writer), error) {
-			report, err := r.Diagnose(ctx, name)
-			return report, func(w io.Writer) { report.Print(w, true) }, err
-		},
-		"explanation": func() (any, func(w io.Writer), error) {
-			explanation, err := r.Explain(name)
-			return explanation, func(w io.Writer) { printExplanation(w, explanation) }, err
-		},
-	} {
-		value, text, err := look()
-		if err != nil {
-			in.Unread = append(in.Unread, what+" of "+namespace+"/"+name+": "+err.Error())
-		} else if err := said(in, what+"/"+namespace+"-"+name, value, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// said adds a value as text and as JSON.
-func said(in *supportbundle.Input, path string, value any, text func(w io.Writer)) error {
-	for suffix, format := range map[string]string{".txt": outputText, ".json": outputJSON} {
-		var out bytes.Buffer
-		if err := (&inspectOptions{output: format}).print(&out, value, text); err != nil {
-			return err
-		}
-		in.Texts[path+suffix] = out.String()
-	}
-	return nil
 }
 
 // write packs the files. It removes an incomplete file.
 func (o *bundleOptions) write(stdout io.Writer, files []supportbundle.File) error {
 	if o.output == "-" {
-		return pack(stdout, files, time.Now())
+		return supportbundle.Pack(stdout, files, time.Now())
 	}
 	file, err := os.OpenFile(o.output, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the bundle: %w", err)
 	}
-	if err := errors.Join(file.Chmod(0o600), pack(file, files, time.Now()), file.Close()); err != nil {
+	if err := errors.Join(file.Chmod(0o600), supportbundle.Pack(file, files, time.Now()), file.Close()); err != nil {
 		os.Remove(o.output)
 		return fmt.Errorf("write the bundle: %w", err)
 	}
 	return nil
-}
-
-func pack(out io.Writer, files []supportbundle.File, now time.Time) error {
-	packed := gzip.NewWriter(out)
-	archive := tar.NewWriter(packed)
-	for _, file := range files {
-		header := &tar.Header{Name: bundleFolder + file.Path, Mode: 0o600, Size: int64(len(file.Data)), ModTime: now,
-			Format: tar.FormatPAX}
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := archive.Write(file.Data); err != nil {
-			return err
-		}
-	}
-	return errors.Join(archive.Close(), packed.Close())
 }

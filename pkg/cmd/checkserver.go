@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
+	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/observe/tracing"
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 	"github.com/drover-io/drover/pkg/server"
@@ -22,6 +24,10 @@ var (
 	coreWrites   = []string{string(server.CoreWritesPlain), string(server.CoreWritesThrifty)}
 	crdModes     = []string{string(server.CRDsInstall), string(server.CRDsHost)}
 	pullPolicies = []string{"Always", "IfNotPresent", "Never"}
+	// commandPlaces are where complete registration commands can be.
+	commandPlaces = []string{registration.CommandsInSecret, registration.CommandsInStatus}
+	// agentUpgrades are the modes of upgrades of the node agents.
+	agentUpgrades = []string{controllers.AgentUpgradesManual, controllers.AgentUpgradesAuto}
 )
 
 // verbPattern matches verbs in RBAC rules, including custom ones.
@@ -99,6 +105,8 @@ func (o *serverOptions) checkModes() error {
 	}{
 		{"capi", o.capi, capiModes}, {"core-writes", o.coreWrites, coreWrites}, {"crds", o.crds, crdModes},
 		{"machine-provision-image-pull-policy", o.settings.MachineProvisionImagePullPolicy, pullPolicies},
+		{"registration-commands", o.settings.RegistrationCommands, commandPlaces},
+		{"agent-upgrades", o.settings.AgentUpgrades, agentUpgrades},
 	} {
 		if mode.word != "" && !slices.Contains(mode.words, mode.word) {
 			problems = append(problems, fmt.Errorf("--%s: %q is unknown; use %s", mode.flag, mode.word,

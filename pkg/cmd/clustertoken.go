@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/drover-io/drover/pkg/operate/table"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
@@ -248,11 +248,4 @@ func statusIn(code int, body []byte) (message string, isStatus bool) {
 }
 
 // printable replaces control characters, which could change the terminal, with spaces.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
+func printable(text string) string { return table.Printable(text) }

@@ -55,7 +55,7 @@ func (o *inspectOptions) quickReader(ctx context.Context) (*inspect.Reader, erro
 	if err != nil {
 		return nil, err
 	}
-	return inspect.New(ctx, inspect.Options{Config: config, Version: Version}, orDefault(o.namespace))
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version}, o.inNamespace())
 }
 
 // suggest completes a word with what ask reads.

@@ -60,7 +60,7 @@ as --system-default-registry, or DROVER_… in the environment, override them.
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+			r, err := o.reader(cmd.Context(), o.inNamespace())
 			if err != nil {
 				return err
 			}

@@ -3,14 +3,12 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/table"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -96,8 +95,8 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 
 // addNamespace adds the flag for the cluster's namespace.
 func (o *inspectOptions) addNamespace(cmd *cobra.Command, environ []string) {
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+
-		")")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default that of the "+
+		"context, or "+defaultNamespace+")")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 }
 
@@ -139,18 +138,35 @@ func (o *inspectOptions) restConfig() (*rest.Config, error) {
 	return findManagement(o.kubeconfig, o.context, adviceOfUsers)
 }
 
+// forReader returns the options of a Reader.
+func (o *inspectOptions) forReader(ctx context.Context) (inspect.Options, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return inspect.Options{}, err
+	}
+	facts, err := o.releases(ctx)
+	if err != nil {
+		return inspect.Options{}, err
+	}
+	return inspect.Options{Config: config, Version: Version, Override: o.given, Releases: facts}, nil
+}
+
+// releases loads the facts about Kubernetes versions.
+func (o *inspectOptions) releases(ctx context.Context) (releases.Table, error) {
+	facts, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
+	if err != nil {
+		return facts, fmt.Errorf("--release-data: %w", err)
+	}
+	return facts, nil
+}
+
 // reader returns a Reader for the clusters of a namespace.
 func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect.Reader, error) {
-	config, err := o.restConfig()
+	options, err := o.forReader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
-	if err != nil {
-		return nil, fmt.Errorf("--release-data: %w", err)
-	}
-	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table},
-		namespace)
+	return inspect.New(ctx, options, namespace)
 }
 
 // plainReader returns a Reader without release data, for commands that do not need them.
@@ -163,7 +179,7 @@ func (o *inspectOptions) plainReader(ctx context.Context, namespace string) (*in
 }
 
 // print writes a value as JSON or YAML, or as a table.
-func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)) error {
+func (o *inspectOptions) print(out io.Writer, value any, fill func(w io.Writer)) error {
 	switch o.output {
 	case outputYAML:
 		data, err := yaml.Marshal(value)
@@ -173,38 +189,32 @@ func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)
 		_, err = out.Write(data)
 		return err
 	case outputJSON:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(value)
+		return inspect.WriteJSON(out, value)
 	}
-	aligned := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	table(aligned)
-	return aligned.Flush()
+	return table.Print(out, fill)
 }
 
-func orDefault(namespace string) string { return cmp.Or(namespace, defaultNamespace) }
-
-// row writes the cells of a table's line. An empty cell is shown as a dash. Control characters and line breaks are
-// replaced.
-func row(w io.Writer, cells ...string) {
-	for i, cell := range cells {
-		cell = strings.Join(strings.Fields(printable(cell)), " ")
-		if cell == "" {
-			cell = "-"
-		}
-		cells[i] = cell
+// inNamespace returns the namespace of clusters: that of the flag, or else of the kubeconfig's context, or else the
+// default of Drover. In a pod, the namespace of the pod has no meaning for clusters.
+func (o *inspectOptions) inNamespace() string {
+	if o.namespace != "" || o.config != nil {
+		return cmp.Or(o.namespace, defaultNamespace)
 	}
-	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	raw, err := loader(o.kubeconfig, o.context).RawConfig()
+	if err != nil {
+		return defaultNamespace // the connection reports the error
+	}
+	if used := raw.Contexts[cmp.Or(o.context, raw.CurrentContext)]; used != nil && used.Namespace != "" {
+		return used.Namespace
+	}
+	return defaultNamespace
 }
 
-// heading begins a part of the output. It starts a new alignment of columns.
-func heading(w io.Writer, text string) {
-	if aligned, ok := w.(*tabwriter.Writer); ok {
-		_ = aligned.Flush()
-	}
-	_, _ = fmt.Fprintln(w, "\n"+text)
-}
+func row(w io.Writer, cells ...string) { table.Row(w, cells...) }
+
+func line(w io.Writer, cells ...string) { table.Line(w, cells...) }
+
+func heading(w io.Writer, text string) { table.Heading(w, text) }
 
 func readFile(path string, in io.Reader) ([]byte, error) {
 	if path == "-" {

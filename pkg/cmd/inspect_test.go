@@ -81,17 +81,17 @@ func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, pro
 	var stdout, stderr bytes.Buffer
 	root := NewCommand(nil)
 	for _, cmd := range root.Commands() {
-		if slices.Contains([]string{"adopt", "diagnose", "explain", "preview", "roll", "rotate", "snapshot",
+		if slices.Contains([]string{"adopt", "diagnose", "explain", "logs", "preview", "roll", "rotate", "snapshot",
 			"support-bundle"}, cmd.Name()) {
 			root.RemoveCommand(cmd)
 		}
 	}
 	o := inspectOptions{config: api.Config("looker")}
-	second, third, fourth, fifth, sixth, seventh, eighth := o, o, o, o, o, o, o
+	second, third, fourth, fifth, sixth, seventh, eighth, ninth := o, o, o, o, o, o, o, o
 	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third),
 		newDiagnoseCommand(nil, &fourth),
 		newSupportBundleCommand(nil, &fifth), newAdoptCommand(nil, &sixth), newSnapshotCommand(nil, &seventh),
-		newRotateCommand(nil, &eighth))
+		newRotateCommand(nil, &eighth), newLogsCommand(nil, &ninth))
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, args)

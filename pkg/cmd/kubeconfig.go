@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,20 +11,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/kubeconfig"
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
@@ -197,7 +192,7 @@ func isForEndpoint(user *clientcmdapi.AuthInfo) bool {
 // way finds a Cluster and its address. By default it uses the address that the server has published.
 func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (*provv1.Cluster, proxy.Proxied,
 	error) {
-	namespace, none := orDefault(o.namespace), proxy.Proxied{}
+	namespace, none := o.inNamespace(), proxy.Proxied{}
 	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
 	if err != nil {
 		return nil, none, err
@@ -213,7 +208,7 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	}
 	way := proxy.Proxied{ID: cluster.Status.ClusterName, Server: o.server}
 	if o.server == "" {
-		settings, err := published(ctx, c.Kubernetes, cluster)
+		settings, err := kubeconfig.Published(ctx, c.Kubernetes, cluster)
 		if err != nil {
 			return nil, none, err
 		}
@@ -240,37 +235,6 @@ func unread(err error, namespace, name string) error {
 	return said
 }
 
-// published returns the settings of the server that manages a cluster. Every user may get one instance's settings by
-// name, but few users may list them.
-func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings,
-	error) {
-	instance, all := cluster.Annotations[rkev1.InstanceAnnotation],
-		client.CoreV1().ConfigMaps(controllers.SettingsNamespace)
-	var there []corev1.ConfigMap
-	if instance == "" {
-		found, err := all.List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
-		if err != nil {
-			return controllers.Settings{},
-				fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
-		}
-		there = found.Items
-	} else {
-		found, err := all.Get(ctx, controllers.SettingsName(instance), metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return controllers.Settings{},
-				fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
-		}
-		if err == nil {
-			there = []corev1.ConfigMap{*found}
-		}
-	}
-	settings, ok := controllers.PublishedSettings(there, instance)
-	if !ok || settings.ServerURL == "" {
-		return controllers.Settings{}, errors.New("the server of this cluster has published no address; use --server")
-	}
-	return settings, nil
-}
-
 // write creates the kubeconfig. servers are the servers of the cluster's authorized endpoint, by the names of their
 // nodes. It is nil if they are unknown.
 func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster,
@@ -281,14 +245,7 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 		return nil, single, err
 	}
 	name, context := cmp.Or(o.name, cluster.Name), o.asked(path)
-	written := clientcmdapi.NewConfig()
-	written.CurrentContext = name
-	add := func(name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
-		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user,
-			&clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	}
-	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority},
-		plugin(path, context))
+	written := kubeconfig.Through(way, name, plugin(path, context))
 	token, err := o.tokenArgs(cluster)
 	if err != nil {
 		return nil, single, err
@@ -299,14 +256,9 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	}
 	for _, node := range slices.Sorted(maps.Keys(servers)) {
 		single.names = append(single.names, name+"-"+node)
-		add(name+"-"+node, servers[node], forEndpoint)
+		kubeconfig.Add(written, name+"-"+node, servers[node], forEndpoint)
 	}
-	endpoint := cluster.Spec.LocalClusterAuthEndpoint
-	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
-		add(name+"-fqdn",
-			&clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)},
-			forEndpoint)
-	}
+	kubeconfig.AddNamed(written, name, cluster, forEndpoint)
 	single.leaveOut(written, func(name string) string {
 		if path == "" && name == context {
 			return "the context of the management cluster"
@@ -336,7 +288,7 @@ func (o *kubeconfigOptions) asked(path string) string {
 // tokenArgs are the arguments with which drover token returns a token for this cluster only. Users that may write the
 // Cluster choose the host of its endpoint. That host must not see the credential for the management cluster.
 func (o *kubeconfigOptions) tokenArgs(cluster *provv1.Cluster) ([]string, error) {
-	args := []string{"--cluster=" + cluster.Namespace + "/" + cluster.Name}
+	args := []string{kubeconfig.TokenOf(cluster)}
 	if o.server == "" {
 		return args, nil
 	}

@@ -16,8 +16,9 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// twoContexts is a kubeconfig with two management clusters. Its contexts are "here", the current one, and "there". Both
-// clusters have the Cluster young, and "there" has more. The context "gone" leads to no server.
+// twoContexts is a kubeconfig with two management clusters. Its contexts are "here", the current one, "team", which has
+// a namespace, and "there". Both clusters have the Cluster young, and "there" has more. The context "gone" leads to no
+// server.
 func twoContexts(t *testing.T) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -37,6 +38,7 @@ func twoContexts(t *testing.T) string {
 			&clientcmdapi.Context{Cluster: name}
 	}
 	config.Contexts["there"].Namespace = defaultNamespace
+	config.Contexts["team"] = &clientcmdapi.Context{Cluster: "here", Namespace: "team-a"}
 	config.Clusters["gone"], config.Contexts["gone"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"},
 		&clientcmdapi.Context{Cluster: "gone"}
 	config.CurrentContext = "here"
@@ -152,9 +154,9 @@ func TestCompletion_UsesTheCommandsCluster(t *testing.T) {
 		"a file, which the shell completes": {args: []string{"support-bundle", "-o", ""}, want: ":0\n"},
 		"an unreachable cluster":            {args: []string{"explain", "--context", "gone", ""}, want: ":1\n"},
 		"contexts": {args: []string{"restore", "--context", ""},
-			want: "gone\nhere\nthere\n:4\n"},
+			want: "gone\nhere\nteam\nthere\n:4\n"},
 		"contexts for a token": {args: []string{"token", "--context", ""},
-			want: "gone\nhere\nthere\n:4\n"},
+			want: "gone\nhere\nteam\nthere\n:4\n"},
 		"contexts of a missing file": {args: []string{"explain", "--kubeconfig", "/none", "--context", ""},
 			want: ":4\n"},
 		"namespaces": {args: []string{"preview", "-n", ""},

@@ -94,12 +94,15 @@ func withoutParameters(kind planner.OperationKind) func(*cobra.Command, []string
 	return func(*cobra.Command, []string) (order, error) { return order{kind: kind}, nil }
 }
 
-// withoutConsent removes the flags from the environment that the user must set for this cluster: --yes, --file and
-// --kubernetes-version. The version in the environment may be meant for drover images.
-func withoutConsent(environ []string) []string {
+// consents are the flags that the user must set for one cluster.
+var consents = []string{"yes", "file", "restore-config", "print-spec", "kubernetes-version"}
+
+// withoutConsent removes consents, and further flags, from the environment. The version in the environment may be meant
+// for drover images.
+func withoutConsent(environ []string, further ...string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		given := environment([]string{entry})
-		return slices.ContainsFunc([]string{"yes", "file", "kubernetes-version"}, func(flag string) bool {
+		return slices.ContainsFunc(slices.Concat(consents, further), func(flag string) bool {
 			_, ok := given[flag]
 			return ok
 		})
@@ -242,7 +245,7 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 	}
 	defer c.Stop()
 	api := operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane()}
-	ctx, namespace := cmd.Context(), orDefault(o.namespace)
+	ctx, namespace := cmd.Context(), o.inNamespace()
 	s, err := api.look(ctx, namespace, name)
 	if err != nil {
 		return err
@@ -321,6 +324,7 @@ func printRequest(w io.Writer, r inspect.Request) {
 		{"Asked for:", r.Operation},
 		{"Field:", r.Field + ", generation " + strconv.FormatInt(r.Generation, 10)},
 		{"Snapshot:", r.Snapshot},
+		{"Configuration:", r.RestoreRKEConfig},
 		{"Services:", strings.Join(r.Services, ", ")},
 	}
 	if r.KubernetesVersion != "" {

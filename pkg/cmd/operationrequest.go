@@ -33,6 +33,8 @@ type order struct {
 	wish wish
 	// kubernetesVersion is the new spec.kubernetesVersion. Empty keeps it unchanged.
 	kubernetesVersion string
+	// restored is the snapshot whose configuration goes back with the restore, nil if none does.
+	restored *rkev1.ETCDSnapshot
 	// replacesRunning: a new request replaces a running operation of this kind.
 	replacesRunning bool
 	// confirmed is the state that the user has confirmed, nil without confirmation.
@@ -163,7 +165,8 @@ func (s scene) place(o order) (wish, []string, error) {
 	if obstacle := s.obstacle(); obstacle != "" {
 		return wish{}, nil, errors.New(obstacle)
 	}
-	if o.confirmed != nil && o.confirmed.facts(o.kind) != s.facts(o.kind) {
+	if o.confirmed != nil && (o.confirmed.facts(o.kind) != s.facts(o.kind) ||
+		o.restored != nil && o.confirmed.cluster.Generation != s.cluster.Generation) {
 		return wish{}, nil,
 			fmt.Errorf("cluster %s or its last %s has changed since the question: nothing was asked for; "+
 				"run the command again", s.name(), o.kind.Title)
@@ -256,6 +259,9 @@ func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
 	switch o.kind {
 	case planner.RestoreOperation:
 		field["name"], field["restoreRKEConfig"] = asked.Name, nil
+		if asked.RestoreRKEConfig != "" {
+			field["restoreRKEConfig"] = asked.RestoreRKEConfig
+		}
 	case planner.CertificatesOperation:
 		field["services"] = asked.Services // null without services
 	}
@@ -291,7 +297,7 @@ func patched(cluster *provv1.Cluster, patch []byte) (*provv1.Cluster, error) {
 func (o order) request(s scene, asked wish, notes []string) inspect.Request {
 	return inspect.Request{
 		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation,
-		Snapshot: asked.Name,
+		Snapshot: asked.Name, RestoreRKEConfig: string(asked.RestoreRKEConfig),
 		Services: asked.Services, KubernetesVersion: o.kubernetesVersion, Notes: notes,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/restoredspec"
 )
 
 const (
@@ -59,7 +60,7 @@ func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name stri
 		defer cancel()
 		ctx = limited
 	}
-	v := &vigil{order: asked, namespace: orDefault(o.namespace), name: name, timeout: o.timeout,
+	v := &vigil{order: asked, namespace: o.inNamespace(), name: name, timeout: o.timeout,
 		say: func(line string) { cmd.PrintErrln(line) }}
 	var end error
 	err := wait.PollUntilContextCancel(ctx, operationInterval, true, func(ctx context.Context) (ended bool, err error) {
@@ -139,6 +140,9 @@ var failurePages = map[planner.OperationKind]string{
 // succeeded. If spec.kubernetesVersion has changed again, the request did not succeed.
 func (s scene) follow(o order) sighting {
 	seen := s.progress(o.kind, o.wish)
+	if o.restored != nil {
+		return s.keepsRestored(o, seen)
+	}
 	is := s.cluster.Spec.KubernetesVersion
 	if o.kubernetesVersion == "" || is == o.kubernetesVersion {
 		return seen
@@ -151,6 +155,19 @@ func (s scene) follow(o order) sighting {
 		seen.line += "; " + changed
 	case seen.err == nil:
 		seen.err = errors.New("the " + o.kind.Title + " is done, but " + changed)
+	}
+	return seen
+}
+
+// keepsRestored adds to the end of a restore that restored configuration has changed again. Before the end, the fields
+// may still have to go back.
+func (s scene) keepsRestored(o order, seen sighting) sighting {
+	if !seen.ended || seen.err != nil {
+		return seen
+	}
+	if result, _ := restoredspec.Restore(s.cluster, o.restored); len(result.Changes) > 0 {
+		seen.err = errors.New(printable("the " + o.kind.Title + " is done, but another user or program has changed " +
+			restoredspec.Listed(result.Changes)))
 	}
 	return seen
 }

@@ -27,7 +27,7 @@ const environmentPrefix = "DROVER_"
 // serverOptions are the flags of "drover server".
 type serverOptions struct {
 	config, kubeconfig, dataDir, instanceID string
-	embedded, allowLoopback                 bool
+	embedded, allowLoopback, ui             bool
 	capi, coreWrites, crds                  string
 	bindAddress                             string
 	port                                    int
@@ -71,6 +71,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0",
 		"`address` of the endpoints for machines and, with --embedded, of the Kubernetes API")
 	f.IntVar(&o.port, "port", 8443, "`port` of the endpoints for machines")
+	f.BoolVar(&o.ui, "ui", true, "serve the web UI at /ui/ on the port of the endpoints for machines")
 	f.StringVar(&o.healthAddress, "health-address", "127.0.0.1:8081",
 		"`address` of the endpoints for health, readiness and metrics")
 	f.StringVar(&o.profilerAddress, "profiler-address", "",
@@ -147,6 +148,12 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 			"means never")
 	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod,
 		"`time` for which a replaced token stays valid")
+	f.StringVar(&s.RegistrationCommands, "registration-commands", registration.CommandsInSecret,
+		"`place` of complete registration commands: secret means only the Secret of the token; status means the "+
+			"status of the ClusterRegistrationToken, too, so that all users who may get it know its token")
+	f.StringVar(&s.AgentUpgrades, "agent-upgrades", controllers.AgentUpgradesManual,
+		"`mode` of upgrades of the node agents: manual means only on request (drover upgrade agents); auto means that "+
+			"all machines follow the server's agent, a share at a time")
 	f.BoolVar(&s.InsecureNodeDrivers, "insecure-node-drivers", false,
 		"permit node drivers without a SHA-256 or SHA-512 checksum, or with an address without https; a hostile "+
 			"network can then replace a driver, which gets credentials of clouds")

@@ -169,7 +169,7 @@ func printReport(w io.Writer, r preview.Report) {
 	row(w, "Result:", string(r.Result))
 	if len(r.Machines) > 0 {
 		heading(w, "Machines:")
-		table(w, "NAME", "POOL", "ROLES", "CLASS", "DRAIN", "STAGE", "CAUSE")
+		line(w, "NAME", "POOL", "ROLES", "CLASS", "DRAIN", "STAGE", "CAUSE")
 		for _, m := range r.Machines {
 			printMachine(w, m)
 		}
@@ -181,21 +181,22 @@ func printReport(w io.Writer, r preview.Report) {
 func printRest(w io.Writer, r preview.Report) {
 	if len(r.Order) > 0 {
 		heading(w, "Order:")
-		table(w, "STAGE", "GROUP", "PACE", "MACHINES")
+		line(w, "STAGE", "GROUP", "PACE", "MACHINES")
 		for i, stage := range r.Order {
-			table(w, strconv.Itoa(i+1), stage.Name, stage.Pace, strings.Join(stage.Machines, ", "))
+			line(w, strconv.Itoa(i+1), stage.Name, stage.Pace, strings.Join(stage.Machines, ", "))
 		}
 	}
 	if len(r.Fields) > 0 {
 		heading(w, "Fields that differ:")
 		for _, field := range r.Fields {
-			table(w, field.Field, string(field.Class))
+			line(w, field.Field, string(field.Class))
 		}
 	}
+	printRestored(w, r.Restored)
 	if len(r.Warnings) > 0 {
 		heading(w, "Warnings:")
 		for _, warning := range r.Warnings {
-			table(w, warning.Field, warning.Message)
+			line(w, warning.Field, warning.Message)
 		}
 	}
 	if len(r.Notes) > 0 {
@@ -203,6 +204,18 @@ func printRest(w io.Writer, r preview.Report) {
 		for _, note := range r.Notes {
 			_, _ = fmt.Fprintln(w, "  "+note)
 		}
+	}
+}
+
+// printRestored lists the fields that a restore puts back.
+func printRestored(w io.Writer, restored []preview.Restored) {
+	if len(restored) == 0 {
+		return
+	}
+	heading(w, "Fields that go back with the restore:")
+	line(w, "FIELD", "NOW", "IN THE SNAPSHOT")
+	for _, field := range restored {
+		line(w, field.Field, printable(field.Old), printable(field.New))
 	}
 }
 
@@ -217,7 +230,7 @@ func printMachine(w io.Writer, m preview.Machine) {
 	if m.Stage > 0 {
 		stage = strconv.Itoa(m.Stage)
 	}
-	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, cause(m))
+	line(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, cause(m))
 }
 
 // cause describes why a machine changes, and what prevents the change.
@@ -241,10 +254,4 @@ func cause(m preview.Machine) string {
 		text += "; PROBLEM: " + m.Problem
 	}
 	return strings.TrimPrefix(text, "; ")
-}
-
-// table writes a line of a table below a heading.
-func table(w io.Writer, cells ...string) {
-	_, _ = io.WriteString(w, "  ")
-	row(w, cells...)
 }

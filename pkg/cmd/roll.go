@@ -89,7 +89,7 @@ machines would change.
 
 // look reads the current state with a new Reader.
 func (o *rollOptions) look(ctx context.Context, name string) (inspect.Roll, *planner.Explanation, error) {
-	r, err := o.reader(ctx, orDefault(o.namespace))
+	r, err := o.reader(ctx, o.inNamespace())
 	if err != nil {
 		return inspect.Roll{}, nil, err
 	}
@@ -140,17 +140,13 @@ func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
 
 // ask records the command on the Cluster. It keeps concurrent commands for other pools.
 func (o *rollOptions) ask(name, to string) error {
-	config, err := o.restConfig()
-	if err != nil {
-		return err
-	}
-	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
+	c, err := o.writer()
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
-	if err := askToRoll(c.Provisioning.Cluster(), orDefault(o.namespace), name, to, o.pools); err != nil {
-		return fmt.Errorf("write the command to cluster %s/%s: %w", orDefault(o.namespace), name, err)
+	if err := askToRoll(c.Provisioning.Cluster(), o.inNamespace(), name, to, o.pools); err != nil {
+		return fmt.Errorf("write the command to cluster %s/%s: %w", o.inNamespace(), name, err)
 	}
 	return nil
 }
@@ -236,13 +232,13 @@ func printRoll(w io.Writer, r inspect.Roll) {
 		return
 	}
 	heading(w, "Machines:")
-	table(w, "NAME", "POOL", "ROLES", "FROM", "CLASS", "DRAIN", "CAUSE")
+	line(w, "NAME", "POOL", "ROLES", "FROM", "CLASS", "DRAIN", "CAUSE")
 	for _, m := range r.Machines {
 		drain := "no"
 		if m.Drained {
 			drain = "yes"
 		}
-		table(w, m.Name, m.Pool, m.Roles, m.From, string(m.Class), drain, rollCause(m))
+		line(w, m.Name, m.Pool, m.Roles, m.From, string(m.Class), drain, rollCause(m))
 	}
 }
 

@@ -5,6 +5,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,11 +22,18 @@ func Main(ctx context.Context, args, environ []string) int {
 	return execute(ctx, rootFor(args[0], environ), args[1:]) //nolint:contextcheck // commands get their context when they are executed
 }
 
+// pluginName is the name under which kubectl finds the program in PATH, and runs it as kubectl drover.
+const pluginName = "kubectl-drover"
+
 // rootFor returns the command line for the name under which the program was started. On a host, the program is
 // installed only as the agent. There, ping checks whether the host can use the server.
 func rootFor(name string, environ []string) *cobra.Command {
 	if !agent.IsAgent(name) {
-		return NewCommand(environ)
+		root := NewCommand(environ)
+		if filepath.Base(name) == pluginName {
+			root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drover"}
+		}
+		return root
 	}
 	root, ping := agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}), newPingCommand()
 	root.Use, ping.Example = agent.ProgramName, strings.ReplaceAll(ping.Example, "drover ping", agent.ProgramName+
@@ -70,15 +78,23 @@ machines.`,
 	root.AddCommand(
 		newServerCommand(environ),
 		newPingCommand(),
+		newStatusCommand(environ, &inspectOptions{}),
 		newDiagnoseCommand(environ, &inspectOptions{}),
 		newExplainCommand(environ, &inspectOptions{}),
+		newLogsCommand(environ, &inspectOptions{}),
+		newSSHCommand(environ, &sshOptions{}),
+		newUICommand(environ, &uiOptions{}),
 		newClusterAgentCommand(environ),
 		newClusterAuthCommand(environ),
 		newImagesCommand(environ),
 		newKubeconfigCommand(environ, &kubeconfigOptions{}),
 		newTokenCommand(environ, &tokenOptions{}),
 		newPreviewCommand(environ, &inspectOptions{}),
+		newCreateCommand(environ),
+		newScaleCommand(environ, &inspectOptions{}),
+		newDeleteCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
+		newUpgradeCommand(environ),
 		newSnapshotCommand(environ, &inspectOptions{}),
 		newRotateCommand(environ, &inspectOptions{}),
 		newSupportBundleCommand(environ, &inspectOptions{}),

@@ -75,7 +75,8 @@ Each setting comes from the first of these sources that has it:
 	for flag, values := range map[string][]string{
 		"admission": {"install", "host", "off"}, "capi": capiModes, "core-writes": coreWrites, "crds": crdModes,
 		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
-		"machine-provision-image-pull-policy": pullPolicies,
+		"machine-provision-image-pull-policy": pullPolicies, "registration-commands": commandPlaces,
+		"agent-upgrades": agentUpgrades,
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -268,7 +269,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
 		CoreWrites: o.wayOfCore(), CRDs: server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
-		Log: log,
+		Log: log, UI: o.ui,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife,
 			AllowLoopback: o.embedded || o.allowLoopback},
 		Limits: o.limits,

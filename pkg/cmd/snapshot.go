@@ -67,7 +67,7 @@ Exit codes: 0 the list is printed, even if there are no snapshots; 1 an error.
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+			r, err := o.reader(cmd.Context(), o.inNamespace())
 			if err != nil {
 				return err
 			}

@@ -13,14 +13,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/drover-io/drover/pkg/decide/distro"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/operate/edit"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
@@ -30,6 +30,9 @@ type restoreOptions struct {
 	operationOptions
 	yes, file bool
 	version   string
+	// mode is --restore-config. printSpec prints the fields that go back, and requests nothing.
+	mode      string
+	printSpec bool
 	// isTerminal is onTerminal, except in tests.
 	isTerminal func(io.Reader) bool
 }
@@ -58,19 +61,21 @@ restore that would fail at once, as --dry-run shows.
 The command first shows what it would do, and asks for the name of the cluster. Without a terminal,
 it needs --yes. It refuses if anything relevant changes between the question and the request. A new
 request replaces a restore that runs. Use this when a restore cannot succeed. The command does not
-take --yes, --file and --kubernetes-version from the environment.
+take flags of its own from the environment.
 
-A restore brings back the data, but not the spec of the Cluster. Machines install the version in the
-spec. To return to the version of the snapshot, use --kubernetes-version. It sets
-spec.kubernetesVersion together with the request.
+A restore brings back the data. With --restore-config, it also sets fields of the Cluster's spec to
+their values in the snapshot: kubernetesVersion sets the version, and all sets the version and the
+configuration, but not the pools. The command lists these fields, and hides secrets. Machines get
+the configuration after they have stopped. If the restore fails before that, no machine changes
+until you send another request, or remove the request.
 
-The version stays in the spec, whatever the result of the restore. If the restore fails before it
-stops machines, they get that version while the cluster is up. The command therefore refuses
---kubernetes-version while another operation runs or waits. It also refuses if it cannot determine
-whether the restore would fail at once.
+With GitOps, commit the fields that go back, because the tool would set them to the values in the
+repository. --print-spec prints this part of the manifest, with secrets, and requests nothing.
 
-Restore other fields of the spec yourself. docs/operations.md describes how to read them from a
-snapshot.
+To restore the data into another version, use --kubernetes-version. It sets spec.kubernetesVersion
+together with the request. If the restore fails before it stops machines, they get that version
+while the cluster is up. The command therefore refuses --kubernetes-version while another operation
+runs or waits. It also refuses if it cannot determine whether the restore would fail at once.
 
 ` + helpOfAsking + `
 
@@ -81,25 +86,49 @@ Drover's own objects again from a backup.`,
   drover snapshot list demo
   drover snapshot restore demo demo-before-upgrade --dry-run
 
-  # restore the data and the version from before an upgrade, and wait until the cluster is up
-  drover snapshot restore demo demo-before-upgrade --kubernetes-version v1.35.3+rke2r1 --wait`,
+  # restore the data and the configuration from before an upgrade, and wait until the cluster is up
+  drover snapshot restore demo demo-before-upgrade --restore-config all --wait
+
+  # print the part of the manifest that goes back, to commit it
+  drover snapshot restore demo demo-before-upgrade --restore-config all --print-spec`,
 		Args:              takes("CLUSTER", "SNAPSHOT"),
 		ValidArgsFunction: completing(environ, o.snapshotNames),
-	}, func(_ *cobra.Command, args []string) (order, error) { return r.order(args[1]), nil })
+	}, func(_ *cobra.Command, args []string) (order, error) { return r.order(args[1]), r.checkMode() })
+	request := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if r.printSpec {
+			return r.printManifest(cmd, args[0], args[1])
+		}
+		return request(cmd, args)
+	}
 	f := cmd.Flags()
 	f.BoolVarP(&r.yes, "yes", "y", false, "restore without asking")
 	f.BoolVar(&r.file, "file", false,
 		"use SNAPSHOT as the name of a file on the only machine with etcd, not of an ETCDSnapshot")
 	f.StringVar(&r.version, "kubernetes-version", "",
 		"`version` to set as spec.kubernetesVersion with the request; empty leaves the field unchanged")
+	f.StringVar(&r.mode, "restore-config", string(rkev1.RestoreModeNone),
+		"`part` of the spec that goes back to the snapshot's: none, kubernetesVersion or all")
+	f.BoolVar(&r.printSpec, "print-spec", false,
+		"print the manifest of the fields that go back, with secrets, and request nothing")
+	cmd.MarkFlagsMutuallyExclusive("restore-config", "kubernetes-version")
+	cmd.MarkFlagsMutuallyExclusive("restore-config", "file")
+	cmd.MarkFlagsMutuallyExclusive("print-spec", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("print-spec", "wait")
+	_ = cmd.RegisterFlagCompletionFunc("restore-config", cobra.FixedCompletions(modeNames(),
+		cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", completing(environ, o.snapshotVersion))
 	return cmd
 }
 
 func (o *restoreOptions) order(snapshot string) order {
-	return order{
+	out := order{
 		kind: planner.RestoreOperation, wish: wish{Name: snapshot}, kubernetesVersion: o.version, replacesRunning: true,
 	}
+	if mode := rkev1.RestoreMode(o.mode); mode != rkev1.RestoreModeNone {
+		out.wish.RestoreRKEConfig = mode
+	}
+	return out
 }
 
 // agree shows what a restore gives up, and asks the user. It verifies that the snapshot has not changed since: without
@@ -111,7 +140,7 @@ func (o *restoreOptions) agree(cmd *cobra.Command, s scene, notes []string, asks
 		return err
 	}
 	b.print(cmd.ErrOrStderr(), time.Now())
-	asks.confirmed = &s
+	asks.confirmed, asks.restored = &s, b.object
 	if o.dryRun || o.yes {
 		return nil
 	}
@@ -167,6 +196,9 @@ type briefing struct {
 	asks       order
 	// snapshot is nil for a file.
 	snapshot *inspect.Snapshot
+	// object is the snapshot whose configuration goes back, nil if none does. restored are the fields.
+	object   *rkev1.ETCDSnapshot
+	restored []preview.Restored
 	notes    []string
 }
 
@@ -181,8 +213,20 @@ func (o *restoreOptions) brief(ctx context.Context, s scene, notes []string, ask
 	if err := checkVersion(asks.kubernetesVersion, s.cluster.Spec.KubernetesVersion); err != nil {
 		return b, err
 	}
-	if b.snapshot, err = o.find(ctx, s, asks.wish.Name); err != nil || o.dryRun {
-		return b, err // --dry-run reports failures itself
+	if b.snapshot, err = o.find(ctx, s, asks.wish.Name); err != nil {
+		return b, err
+	}
+	if asks.wish.RestoreRKEConfig != "" {
+		result, object, err := o.configuration(ctx, s, asks)
+		if err != nil {
+			return b, err
+		}
+		b.object, b.restored = object, inspect.ShownChanges(result.Changes)
+		b.notes = append(b.notes,
+			"with GitOps, commit these fields, or the tool sets them back; --print-spec prints them")
+	}
+	if o.dryRun {
+		return b, nil // --dry-run reports failures itself
 	}
 	report, err := o.foresee(ctx, s, asks)
 	foreseen, err := foreseen(report, err, asks)
@@ -228,7 +272,8 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 			"it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec: "+
 				"nothing was asked for; leave it out to ask all the same: %w", err)
 	case err != nil:
-		return []string{"it cannot be said whether it would fail at once: " + err.Error()}, nil //nolint:nilerr // it is told, and is no obstacle without a version
+		note := "it cannot be said whether it would fail at once: " + err.Error()
+		return []string{note}, nil //nolint:nilerr // it is told, and is no obstacle without a version
 	case problem != "":
 		return nil, fmt.Errorf("the %s would fail, and nothing was asked for: %s", asks.kind.Title, problem)
 	}
@@ -257,27 +302,13 @@ func unlisted(known inspect.Snapshots, unread error, s scene, name string) error
 		name, s.cluster.Namespace, s.cluster.Name, s.cluster.Namespace, hint)
 }
 
-// checkVersion refuses an impossible version, or a version of another distribution. The build metadata must name the
-// distribution. Drover would take a version without it for RKE2, but no such release exists.
+// checkVersion refuses an impossible version, or a version of another distribution.
 func checkVersion(version, now string) error {
 	if version == "" {
 		return nil
 	}
-	number, hasPrefix := strings.CutPrefix(version, "v")
-	parsed, err := semver.StrictNewVersion(number)
-	if err != nil || !hasPrefix {
-		return fmt.Errorf(
-			"--kubernetes-version: %q must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1",
-			version)
-	}
-	is := distro.RuntimeOf(version)
-	if !strings.HasPrefix(parsed.Metadata(), is.Command()) {
-		return fmt.Errorf(
-			"--kubernetes-version: %q must name a distribution behind +, for example v1.36.2+rke2r1 or v1.36.2+k3s1",
-			version)
-	}
-	if was := distro.RuntimeOf(now); now != "" && was != is {
-		return fmt.Errorf("--kubernetes-version: %q is a version of %s, and the cluster is one of %s", version, is, was)
+	if err := edit.CheckVersion(version, now); err != nil {
+		return fmt.Errorf("--kubernetes-version: %w", err)
 	}
 	return nil
 }
@@ -303,7 +334,13 @@ func (b briefing) print(out io.Writer, now time.Time) {
 	row(w, "Kept by:", place)
 	row(w, "Version then:", orUnknown(found.KubernetesVersion))
 	row(w, "Version now:", orUnknown(is))
-	row(w, "Version after:", versionAfter(found.KubernetesVersion, is, asks.kubernetesVersion))
+	row(w, "Version after:", versionAfter(found.KubernetesVersion, is, asks))
+	if asks.wish.RestoreRKEConfig != "" && len(b.restored) == 0 {
+		row(w, "Goes back:", "nothing: the spec has what the snapshot contains")
+	}
+	for _, field := range b.restored {
+		row(w, "Goes back:", field.Field+": "+printable(field.Old)+" → "+printable(field.New))
+	}
 	for _, note := range b.notes {
 		row(w, "Note:", note)
 	}
@@ -324,12 +361,14 @@ func takenText(s inspect.Snapshot, now time.Time) string {
 }
 
 // versionAfter describes the version after a restore, and how to get the snapshot's version.
-func versionAfter(then, now, asked string) string {
+func versionAfter(then, now string, asked order) string {
 	switch {
-	case asked != "":
-		return asked + ", which --kubernetes-version asks for"
+	case asked.kubernetesVersion != "":
+		return asked.kubernetesVersion + ", which --kubernetes-version asks for"
+	case asked.wish.RestoreRKEConfig != "":
+		return then + ", which --restore-config puts back"
 	case then != "" && then != now:
-		return orUnknown(now) + "; --kubernetes-version " + then + " goes back to that of the snapshot"
+		return orUnknown(now) + "; --restore-config kubernetesVersion goes back to that of the snapshot"
 	}
 	return orUnknown(now)
 }

@@ -36,7 +36,7 @@ func TestSnapshotRestore(t *testing.T) {
 	}{
 		"it says what it does": {[]string{"local", "--yes"}, 0, given, asked, ""},
 		"it names the flag for the version": {[]string{"local", "--yes"}, 0,
-			"v1.36.2+k3s1; --kubernetes-version v1.35.3+k3s1 goes back to that of the snapshot", asked, ""},
+			"v1.36.2+k3s1; --restore-config kubernetesVersion goes back to that of the snapshot", asked, ""},
 		"back to the version": {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+k3s1"}, 0,
 			"v1.35.3+k3s1, which --kubernetes-version asks for\n", asked, "v1.35.3+k3s1"},
 		"a file": {[]string{"f", "--file", "--yes"}, 0,
@@ -255,7 +255,7 @@ Taken:          2026-11-22T09:00:00Z, 3h ago
 Kept by:        S3, bucket b, folder f
 Version then:   v1.35.3+rke2r1
 Version now:    v1.36.2+rke2r1
-Version after:  v1.36.2+rke2r1; --kubernetes-version v1.35.3+rke2r1 goes back to that of the snapshot
+Version after:  v1.36.2+rke2r1; --restore-config kubernetesVersion goes back to that of the snapshot
 Note:           the cluster is paused
 Everything that was written to the cluster's API since the snapshot is given up. All machines are stopped at once.
 `
@@ -269,7 +269,7 @@ Everything that was written to the cluster's API since the snapshot is given up.
 func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	got := withoutConsent([]string{"A=b", "DROVER_KUBERNETES_VERSION=v1.30.0+rke2r1", "DROVER_YES=true", "DROVER_yes=1",
-		"DROVER_FILE=true", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
+		"DROVER_FILE=true", "DROVER_RESTORE_CONFIG=all", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
 	if diff := cmp.Diff([]string{"A=b", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"}, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
@@ -277,10 +277,15 @@ func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 
 func TestVersionAfter(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ then, now, asked, want string }{
-		{"v1", "v1", "", "v1"}, {"", "v2", "", "v2"},
-		{"v1", "v2", "", "v2; --kubernetes-version v1 goes back to that of the snapshot"},
-		{"v1", "v2", "v3", "v3, which --kubernetes-version asks for"},
+	for _, tc := range []struct {
+		then, now string
+		asked     order
+		want      string
+	}{
+		{"v1", "v1", order{}, "v1"}, {"", "v2", order{}, "v2"},
+		{"v1", "v2", order{}, "v2; --restore-config kubernetesVersion goes back to that of the snapshot"},
+		{"v1", "v2", order{kubernetesVersion: "v3"}, "v3, which --kubernetes-version asks for"},
+		{"v1", "v2", order{wish: wish{RestoreRKEConfig: "all"}}, "v1, which --restore-config puts back"},
 	} {
 		if got := versionAfter(tc.then, tc.now, tc.asked); got != tc.want {
 			t.Errorf("%+v: %q", tc, got)

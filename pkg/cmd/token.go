@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/transport"
+
+	"github.com/drover-io/drover/pkg/operate/kubeconfig"
 )
 
 // tokenOptions are the flags of drover token.
@@ -229,17 +231,6 @@ func isPlugin(user *clientcmdapi.AuthInfo) bool {
 }
 
 // plugin returns a kubeconfig user that calls drover token, with more arguments.
-func plugin(kubeconfig, context string, more ...string) *clientcmdapi.AuthInfo {
-	args := append([]string{"token"}, more...)
-	if kubeconfig != "" {
-		args = append(args, "--kubeconfig="+kubeconfig)
-	}
-	if context != "" {
-		args = append(args, "--context="+context)
-	}
-	return &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
-		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "drover", Args: args,
-		InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
-		InstallHint:     "This kubeconfig was written by drover kubeconfig: it needs the program drover in the PATH.",
-	}}
+func plugin(file, context string, more ...string) *clientcmdapi.AuthInfo {
+	return kubeconfig.Plugin(file, context, more...)
 }

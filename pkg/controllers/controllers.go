@@ -5,41 +5,47 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
+	"github.com/drover-io/drover/pkg/controllers/clustersync"
+	"github.com/drover-io/drover/pkg/controllers/credential"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
+	"github.com/drover-io/drover/pkg/controllers/fleetcluster"
+	"github.com/drover-io/drover/pkg/controllers/fleetworkspace"
+	"github.com/drover-io/drover/pkg/controllers/machineconfig"
 	"github.com/drover-io/drover/pkg/controllers/machinedrain"
 	"github.com/drover-io/drover/pkg/controllers/machinenodelookup"
-	"github.com/drover-io/drover/pkg/controllers/machineprovision"
+	"github.com/drover-io/drover/pkg/controllers/managedchart"
 	"github.com/drover-io/drover/pkg/controllers/planner"
 	"github.com/drover-io/drover/pkg/controllers/plansecret"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/controllers/provisioninglog"
 	"github.com/drover-io/drover/pkg/controllers/rkecluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
 	"github.com/drover-io/drover/pkg/controllers/snapshots"
 	"github.com/drover-io/drover/pkg/controllers/unmanaged"
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 	"github.com/drover-io/drover/pkg/decide/conditions"
-	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
-	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/rival"
+	"github.com/drover-io/drover/pkg/observe/events"
 	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/reach/chartrepo"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 	"github.com/drover-io/drover/pkg/releases"
 )
@@ -64,9 +70,11 @@ type Deps struct {
 	AgentImage string
 	// InstallScriptSHA256 returns the SHA-256 of the install script for hosts; nil means unknown.
 	InstallScriptSHA256 func() string
+	// NodeAgent returns the node agent that this server offers to machines; nil means none.
+	NodeAgent func() *render.Agent
 	// HostsWithoutNode limits the registered hosts of a cluster without a node; 0 means the default.
 	HostsWithoutNode int
-	// Servers are the rules for the addresses in kubeconfigs.
+	// Servers are the rules for the addresses in kubeconfigs, and for those of charts.
 	Servers proxy.Servers
 	// Access decides which Secrets of other namespaces a Cluster may use. Required.
 	Access *access.Checker
@@ -74,6 +82,8 @@ type Deps struct {
 	Disruptions *metrics.Disruptions
 	// AgentUpdates counts updates of agents in clusters; nil counts nothing.
 	AgentUpdates *metrics.AgentUpdates
+	// Announce records an Event; nil records none.
+	Announce func(events.Event)
 	// Reasons records what clusters wait for; nil records nothing.
 	Reasons *metrics.Reasons
 	Log     logrus.FieldLogger
@@ -131,6 +141,7 @@ func Register(ctx context.Context, d Deps) error {
 	machineStore := planstore.NewMachines(c.CAPI.Machine())
 	clusterStatuses := ownwrites.NewStatuses()
 	mirror := d.mirror(ctx, downstream, prober, clusterStatuses)
+	inFleet := d.fleetClusters(ctx, clusterStatuses)
 
 	for _, controller := range []struct {
 		name     string
@@ -144,23 +155,30 @@ func Register(ctx context.Context, d Deps) error {
 			})
 		}},
 		{"provisioningcluster", func() error {
-			return provisioningcluster.Register(ctx, provisioningcluster.Deps{
-				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
-				CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(), ControlPlanes: c.RKE.RKEControlPlane(),
-				MachineDeployments: c.CAPI.MachineDeployment(), DynamicSchemas: c.Management.DynamicSchema(),
-				Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(), DynamicKinds: c.Dynamic, Apply: c.Apply,
-				Access: d.Access, InstanceID: d.InstanceID, Disconnect: mirror.Disconnect, Disruptions: d.Disruptions,
-				Statuses:         clusterStatuses,
-				Registry:         topology.Registry{URL: d.Settings.SystemDefaultRegistry},
-				DeletionDeadline: d.Settings.DeletionDeadline,
-				Rival: func(ctx context.Context) (string, error) {
-					return rival.Rancher(ctx, c.Kubernetes, time.Now())
-				},
+			//nolint:contextcheck // the work of both controllers ends with their own context
+			return d.registerProvisioningClusters(ctx, clusterStatuses, disconnect(inFleet, mirror))
+		}},
+		{"machineconfig", func() error {
+			return machineconfig.Register(ctx, machineconfig.Deps{
+				Dynamic: c.Dynamic, Clusters: c.Provisioning.Cluster(), Log: d.Log, Rival: d.rival,
+			})
+		}},
+		{"credential", func() error {
+			return credential.Register(ctx, credential.Deps{
+				Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Rival: d.rival,
 			})
 		}},
 		{"cluster", mirror.Register},
+		{"provisioninglog", func() error {
+			return provisioninglog.Register(ctx, provisioninglog.Deps{
+				Clusters: c.Provisioning.Cluster(), ConfigMaps: c.Core.ConfigMap(), InstanceID: d.InstanceID,
+			})
+		}},
+		{"fleetcluster", inFleet.Register},
+		{"fleetworkspace", func() error { return d.registerFleetWorkspaces(ctx) }},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
 		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
+		{"clustersync", func() error { return d.registerClusterSync(ctx, downstream) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
 				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
@@ -173,40 +191,35 @@ func Register(ctx context.Context, d Deps) error {
 				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline,
 			})
 		}},
-		{"bootstrap", func() error {
-			return bootstrap.Register(ctx, bootstrap.Deps{
-				Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(),
-				CAPIClusters: c.CAPI.Cluster(),
-				Clusters:     c.Provisioning.Cluster(), Secrets: c.Core.Secret(),
-				ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
-				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream,
-				Settings:   d.Settings.Bootstrap(),
-				InstanceID: d.InstanceID,
-			})
-		}},
-		{"machineprovision", func() error {
-			return machineprovision.Register(ctx, machineprovision.Deps{
-				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-				Clusters:   c.Provisioning.Cluster(),
-				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
-				Pods:    c.Core.Pod(),
-				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access,
-				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Settings: d.Settings.Machines,
-				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
-			})
-		}},
-		{"unmanaged", func() error { return d.registerUnmanaged(ctx) }},
+		{"bootstrap", func() error { return d.registerBootstrap(ctx, downstream) }},
+		{"machineprovision", func() error { return d.registerMachineProvision(ctx) }},
+		{"unmanaged", func() error { return d.registerUnmanaged(ctx, downstream) }},
 		{"machinenodelookup", func() error { return d.registerNodeLookup(ctx, downstream) }},
 		{"planner", func() error { return d.registerPlanner(ctx, machineStore) }},
 		{"snapshots", func() error { return d.registerSnapshots(ctx, downstream) }},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
 		{"plansecret", func() error { return d.registerPlanSecret(ctx, machineStore) }},
+		{"managedchart", func() error { return d.registerManagedCharts(ctx) }},
 	} {
 		if err := controller.register(); err != nil {
 			return fmt.Errorf("controller %s: %w", controller.name, err)
 		}
 	}
 	return nil
+}
+
+// mostOutput is the number of lines that are read from the log of a pod.
+const mostOutput = 500
+
+// outputOf returns the last lines that the pod of a machine's Job has written.
+func (d Deps) outputOf(ctx context.Context, namespace, pod string) ([]byte, error) {
+	return d.Clients.Kubernetes.CoreV1().Pods(namespace).GetLogs(pod,
+		&corev1.PodLogOptions{Container: machinejob.Container, TailLines: new(int64(mostOutput))}).DoRaw(ctx)
+}
+
+// rival returns which other manager runs here, "" without one.
+func (d Deps) rival(ctx context.Context) (string, error) {
+	return rival.Rancher(ctx, d.Clients.Kubernetes, time.Now())
 }
 
 func (d Deps) registerPlanner(ctx context.Context, machineStore *planstore.Machines) error {
@@ -219,7 +232,28 @@ func (d Deps) registerPlanner(ctx context.Context, machineStore *planstore.Machi
 		Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings,
 		MachineStore:  machineStore,
 		ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access,
+		Agent: d.NodeAgent, AgentsFollow: d.Settings.AgentUpgrades == AgentUpgradesAuto,
 		Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+	})
+}
+
+func (d Deps) registerProvisioningClusters(ctx context.Context, statuses *ownwrites.Statuses,
+	disconnect func(*provv1.Cluster) error) error {
+	c := d.Clients
+	return provisioningcluster.Register(ctx, provisioningcluster.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
+		CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(), ControlPlanes: c.RKE.RKEControlPlane(),
+		MachineDeployments: c.CAPI.MachineDeployment(), DynamicSchemas: c.Management.DynamicSchema(),
+		Snapshots: c.RKE.ETCDSnapshot(),
+		Secrets:   c.Core.Secret(), Namespaces: c.Core.Namespace(), DynamicKinds: c.Dynamic, Apply: c.Apply,
+		CRDs:                 c.CRDs.CustomResourceDefinition(),
+		PodSecurityTemplates: c.Management.PodSecurityAdmissionConfigurationTemplate(),
+		Access:               d.Access, InstanceID: d.InstanceID,
+		Disconnect: disconnect, Disruptions: d.Disruptions,
+		Statuses:         statuses,
+		Registry:         topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+		DeletionDeadline: d.Settings.DeletionDeadline,
+		Rival:            d.rival,
 	})
 }
 
@@ -230,13 +264,43 @@ func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.
 	return cluster.New(ctx, cluster.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
 		ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Secrets: c.Core.Secret(), Prober: prober, Refuses: d.Servers.Check, Tunnel: d.tunnelOfClusters(),
-		Endpoints:      d.Settings.Endpoints(),
+		Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(), Prober: prober, Downstream: downstream,
+		Refuses: d.Servers.Check,
+		Tunnel:  d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(),
 		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID, Statuses: statuses,
 		Uninstall: func(ctx context.Context, name types.NamespacedName) error {
 			return clusteragent.Uninstall(ctx, downstream, name)
 		},
 	})
+}
+
+// fleetClusters returns controller fleetcluster.
+func (d Deps) fleetClusters(ctx context.Context, statuses *ownwrites.Statuses) *fleetcluster.Controller {
+	c := d.Clients
+	return fleetcluster.New(ctx, fleetcluster.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(),
+		Namespaces: c.Core.Namespace(), CRDs: c.CRDs.CustomResourceDefinition(), Kinds: c.Dynamic, Apply: c.Apply,
+		InstanceID: d.InstanceID, Statuses: statuses,
+	})
+}
+
+func (d Deps) registerFleetWorkspaces(ctx context.Context) error {
+	c := d.Clients
+	return fleetworkspace.Register(ctx, fleetworkspace.Deps{
+		Workspaces: c.Management.FleetWorkspace(), Namespaces: c.Core.Namespace(),
+		Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
+		CRDs: c.CRDs.CustomResourceDefinition(), Kinds: c.Dynamic, Apply: c.Apply, Rival: d.rival,
+	})
+}
+
+// disconnect ends what a deleted Cluster has outside: its Fleet Cluster, and then its connection.
+func disconnect(inFleet *fleetcluster.Controller, mirror *cluster.Mirror) func(*provv1.Cluster) error {
+	return func(deleted *provv1.Cluster) error {
+		if err := inFleet.Remove(deleted); err != nil {
+			return err
+		}
+		return mirror.Disconnect(deleted)
+	}
 }
 
 // tunnelOfClusters returns a nil interface without a tunnel. An interface that holds a nil value is not nil.
@@ -245,11 +309,6 @@ func (d Deps) tunnelOfClusters() cluster.Tunnel {
 		return nil
 	}
 	return d.Tunnel
-}
-
-// Endpoints returns the address and the authority of the server through which clusters are reached.
-func (s Settings) Endpoints() cluster.Endpoints {
-	return cluster.Endpoints{Server: s.ServerURL, Authority: []byte(s.CACerts)}
 }
 
 func (d Deps) registerRegistrationTokens(ctx context.Context) error {
@@ -263,13 +322,15 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	})
 }
 
-func (d Deps) registerUnmanaged(ctx context.Context) error {
+func (d Deps) registerUnmanaged(ctx context.Context, downstream Downstream) error {
 	c := d.Clients
 	return unmanaged.Register(ctx, unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
 		Machines:     c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
 		Tokens: c.Management.ClusterRegistrationToken(), HostsWithoutNode: d.HostsWithoutNode,
+		ControlPlanes: c.RKE.RKEControlPlane(), RKEClusters: c.RKE.RKECluster(), Downstream: downstream,
+		Disruptions: d.Disruptions,
 	})
 }
 
@@ -316,23 +377,13 @@ func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) 
 	})
 }
 
-// AgentSource returns what the manifest of the agents inside clusters is made from.
-func (s Settings) AgentSource(image string) clustermanifest.Source {
-	tokens := s.Registration(false)
-	return clustermanifest.Source{
-		ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: image, Registry: s.SystemDefaultRegistry,
-		PullSecrets: s.Render().RegistryPullSecrets,
-	}
-}
-
-// Registration returns the settings of registration tokens. agents means that Drover updates agents, so they follow
-// their token.
-func (s Settings) Registration(agents bool) registration.Settings {
-	return registration.Settings{
-		AgentsFollow: agents,
-		ServerURL:    strings.TrimRight(s.ServerURL, "/"), CAChecksum: naming.CAChecksum(s.CACerts),
-		TTL: s.RegistrationTokenTTL, GracePeriod: s.RegistrationTokenGracePeriod,
-	}
+func (d Deps) registerClusterSync(ctx context.Context, downstream Downstream) error {
+	c := d.Clients
+	return clustersync.Register(ctx, clustersync.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(),
+		ConfigMaps: c.Core.ConfigMap(), Downstream: downstream, Tunnel: d.tunnelOfClusters(), InstanceID: d.InstanceID,
+		Announce: d.Announce, Log: d.Log,
+	})
 }
 
 func (d Deps) registerMachineDrain(ctx context.Context, downstream Downstream) error {
@@ -352,16 +403,13 @@ func (d Deps) registerPlanSecret(ctx context.Context, machineStore *planstore.Ma
 	})
 }
 
+func (d Deps) registerManagedCharts(ctx context.Context) error {
+	c := d.Clients
+	return managedchart.Register(ctx, managedchart.Deps{
+		ManagedCharts: c.Management.ManagedChart(), Secrets: c.Core.Secret(), CRDs: c.CRDs.CustomResourceDefinition(),
+		Kinds: c.Dynamic, Fetch: chartrepo.New(d.Servers).Fetch, Rival: d.rival,
+	})
+}
+
 // renderSettings returns the settings that plans depend on.
 func (d Deps) renderSettings() render.Settings { return d.Settings.Render() }
-
-// Render returns the settings that plans depend on.
-func (s Settings) Render() render.Settings {
-	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage,
-		SystemDefaultRegistry: s.SystemDefaultRegistry}
-	for _, name := range s.SystemDefaultRegistryPullSecrets {
-		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets,
-			types.NamespacedName{Namespace: SystemNamespace, Name: name})
-	}
-	return settings
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/controllers/machineprovision"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
 	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
@@ -31,6 +32,32 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(), Jobs: d.Clients.Batch.Job(),
 		Pods: d.Clients.Core.Pod(), Secrets: d.Clients.Core.Secret(),
 		Settings: func() driverjob.Settings { return d.Settings.Drivers(d.ServerImage) },
+	})
+}
+
+func (d Deps) registerBootstrap(ctx context.Context, downstream Downstream) error {
+	c := d.Clients
+	return bootstrap.Register(ctx, bootstrap.Deps{
+		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(),
+		CAPIClusters: c.CAPI.Cluster(),
+		Clusters:     c.Provisioning.Cluster(), Secrets: c.Core.Secret(),
+		ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
+		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream,
+		Settings:   d.Settings.Bootstrap(),
+		InstanceID: d.InstanceID,
+	})
+}
+
+func (d Deps) registerMachineProvision(ctx context.Context) error {
+	c := d.Clients
+	return machineprovision.Register(ctx, machineprovision.Deps{
+		Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Clusters:   c.Provisioning.Cluster(),
+		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
+		Pods:    c.Core.Pod(),
+		Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access,
+		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Settings: d.Settings.Machines,
+		InstanceID: d.InstanceID, Disruptions: d.Disruptions, Output: d.outputOf,
 	})
 }
 

@@ -36,6 +36,7 @@ const (
 	keyMachineTTL     = "bootstrap-token-ttl"
 	keyTokenTTL       = "registration-token-ttl"
 	keyTokenGrace     = "registration-token-grace-period"
+	keyCommands       = "registration-commands"
 	keyFailedMachines = "delete-machine-on-failure-after"
 )
 
@@ -76,7 +77,7 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		keyPullSecrets:    strings.Join(s.SystemDefaultRegistryPullSecrets, ","),
 		keyInstallerImage: s.SystemAgentInstallerImage,
 		keyMachineImage:   s.MachineProvisionImage, keyMachinePull: s.MachineProvisionImagePullPolicy,
-		keyAgentImage: s.ClusterAgentImage,
+		keyAgentImage: s.ClusterAgentImage, keyCommands: s.RegistrationCommands,
 	} {
 		if value != "" {
 			published.Data[key] = value
@@ -175,6 +176,7 @@ func settingsFrom(data map[string]string) Settings {
 		ServerURL: data[keyServerURL], CACerts: data[keyCACerts], SystemDefaultRegistry: data[keyRegistry],
 		SystemAgentInstallerImage: data[keyInstallerImage], MachineProvisionImage: data[keyMachineImage],
 		MachineProvisionImagePullPolicy: data[keyMachinePull], ClusterAgentImage: data[keyAgentImage],
+		RegistrationCommands: data[keyCommands],
 	}
 	s.BootstrapTokenTTL = DefaultBootstrapTokenTTL // the default of the other settings is zero
 	for key, value := range s.times() {

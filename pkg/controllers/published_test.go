@@ -16,8 +16,8 @@ func TestPublishedSettings(t *testing.T) {
 		SystemDefaultRegistryPullSecrets: []string{"a", "b"}, SystemAgentInstallerImage: "i-",
 		MachineProvisionImage:           "m",
 		MachineProvisionImagePullPolicy: "Never", BootstrapTokenTTL: time.Minute, RegistrationTokenTTL: -1,
-		RegistrationTokenGracePeriod: time.Hour,
-		DeleteMachineOnFailureAfter:  5 * time.Minute,
+		RegistrationTokenGracePeriod: time.Hour, RegistrationCommands: "status",
+		DeleteMachineOnFailureAfter: 5 * time.Minute,
 	}
 	other := Settings{SystemDefaultRegistry: "other.example.com"}
 	mine, theirs := *full.ConfigMap("mine"), *other.ConfigMap("theirs")

@@ -1,10 +1,17 @@
 package controllers
 
 import (
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
@@ -43,6 +50,12 @@ type Settings struct {
 	RegistrationTokenTTL time.Duration
 	// RegistrationTokenGracePeriod is how long the previous token stays valid; 0 means 3 hours.
 	RegistrationTokenGracePeriod time.Duration
+	// RegistrationCommands is where complete registration commands are: secret (or empty) for the Secret of the token
+	// alone, status for the status of the ClusterRegistrationToken, too.
+	RegistrationCommands string
+	// AgentUpgrades is manual (or empty) to upgrade the agents of nodes only on request, auto to upgrade all of them to
+	// the server's agent.
+	AgentUpgrades string
 	// InsecureNodeDrivers permits node drivers without a SHA-256 or SHA-512, or with an address without TLS.
 	InsecureNodeDrivers bool
 	// DeletionDeadline is the time after which a deletion without progress is reported as overdue.
@@ -50,6 +63,12 @@ type Settings struct {
 	// ProxyEnv holds the proxy variables of every machine Job, by name.
 	ProxyEnv map[string]string
 }
+
+// Values of Settings.AgentUpgrades.
+const (
+	AgentUpgradesManual = "manual"
+	AgentUpgradesAuto   = "auto"
+)
 
 // DefaultMachineProvisionImage contains the release of rancher-machine whose driver flags are compiled in.
 const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
@@ -71,4 +90,39 @@ const SystemNamespace = rival.DroverNamespace
 // credentials that clusters of several namespaces share.
 func Namespaces() []string {
 	return []string{provv1.DefaultWorkspaceNamespace, SystemNamespace, provv1.GlobalDataNamespace}
+}
+
+// Endpoints returns the address and the authority of the server through which clusters are reached.
+func (s Settings) Endpoints() cluster.Endpoints {
+	return cluster.Endpoints{Server: s.ServerURL, Authority: []byte(s.CACerts)}
+}
+
+// AgentSource returns what the manifest of the agents inside clusters is made from.
+func (s Settings) AgentSource(image string) clustermanifest.Source {
+	tokens := s.Registration(false)
+	return clustermanifest.Source{
+		ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: image, Registry: s.SystemDefaultRegistry,
+		PullSecrets: s.Render().RegistryPullSecrets,
+	}
+}
+
+// Registration returns the settings of registration tokens. agents means that Drover updates agents, so they follow
+// their token.
+func (s Settings) Registration(agents bool) registration.Settings {
+	return registration.Settings{
+		AgentsFollow: agents,
+		ServerURL:    strings.TrimRight(s.ServerURL, "/"), CAChecksum: naming.CAChecksum(s.CACerts),
+		TTL: s.RegistrationTokenTTL, GracePeriod: s.RegistrationTokenGracePeriod, Commands: s.RegistrationCommands,
+	}
+}
+
+// Render returns the settings that plans depend on.
+func (s Settings) Render() render.Settings {
+	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage,
+		SystemDefaultRegistry: s.SystemDefaultRegistry}
+	for _, name := range s.SystemDefaultRegistryPullSecrets {
+		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets,
+			types.NamespacedName{Namespace: SystemNamespace, Name: name})
+	}
+	return settings
 }

@@ -84,6 +84,23 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 			Kind: "NodeDriver", Version: "v3", Scope: "Cluster",
 			Columns: []string{"Activated boolean .spec.active", "Binary URL string .spec.url"},
 		},
+		"podsecurityadmissionconfigurationtemplates.management.cattle.io": {
+			Kind: "PodSecurityAdmissionConfigurationTemplate", Version: "v3", Scope: "Cluster",
+			Columns: []string{"Enforce string .configuration.defaults.enforce"},
+		},
+		"fleetworkspaces.management.cattle.io": {
+			Kind: "FleetWorkspace", Version: "v3", Scope: "Cluster", Status: true,
+			Columns: []string{`Ready string .status.conditions[?(@.type=="Ready")].status`,
+				`Reason string .status.conditions[?(@.type=="Ready")].reason`, "Age date .metadata.creationTimestamp"},
+		},
+		"managedcharts.management.cattle.io": {
+			Kind: "ManagedChart", Version: "v3", Scope: "Namespaced", Status: true,
+			Columns: []string{
+				"Chart string .spec.chart", "Version string .spec.version",
+				`Defined string .status.conditions[?(@.type=="Defined")].status`,
+				"Clusters Ready string .status.display.readyClusters", "Age date .metadata.creationTimestamp",
+			},
+		},
 		"dynamicschemas.management.cattle.io": {Kind: "DynamicSchema", Version: "v3", Scope: "Cluster"},
 		"clusters.management.cattle.io": {Kind: "Cluster", Version: "v3", Scope: "Cluster",
 			Status: true},

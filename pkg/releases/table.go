@@ -174,6 +174,14 @@ func (t Table) Release(version string) distro.Release {
 	return release
 }
 
+// Minors returns the known minors of a distribution, such as 1.36, from the oldest to the newest.
+func (t Table) Minors(runtime distro.Runtime) []string {
+	minors := slices.DeleteFunc(slices.Clone(t.distributions[runtime].Minors),
+		func(m string) bool { return !isMinor(m) })
+	slices.SortFunc(minors, compareMinor)
+	return minors
+}
+
 func argsOf(args map[string]arg, minor string, known bool) map[string]distro.ArgKind {
 	out := make(map[string]distro.ArgKind, len(args))
 	for key, a := range args {

@@ -119,6 +119,18 @@ func (a *announcer) clusterChanged(before, after *provv1.Cluster) {
 	}
 }
 
+func (a *announcer) managementChanged(before, after *mgmtv3.Cluster) {
+	if after.Annotations[rkev1.InstanceAnnotation] == a.instanceID { // its Cluster may be gone
+		a.tell(events.ManagementChanged(before, after))
+	}
+}
+
+func (a *announcer) customMachineChanged(before, after *rkev1.CustomMachine) {
+	if cluster := a.cluster(after.Namespace, after.Labels[clusterv1.ClusterNameLabel]); cluster != nil {
+		a.tell(events.CustomMachineChanged(cluster, before, after))
+	}
+}
+
 func (a *announcer) controlPlaneChanged(before, after *rkev1.RKEControlPlane) {
 	if cluster := a.cluster(after.Namespace, after.Name); cluster != nil {
 		a.tell(events.ControlPlaneChanged(cluster, before, after))
@@ -168,4 +180,12 @@ func (a *announcer) infrastructureChanged(before, after *unstructured.Unstructur
 
 func (a *announcer) driverChanged(before, after *mgmtv3.NodeDriver) {
 	a.tell(events.DriverChanged(before, after))
+}
+
+func (a *announcer) workspaceChanged(before, after *mgmtv3.FleetWorkspace) {
+	a.tell(events.WorkspaceChanged(before, after))
+}
+
+func (a *announcer) managedChartChanged(before, after *mgmtv3.ManagedChart) {
+	a.tell(events.ManagedChartChanged(before, after))
 }

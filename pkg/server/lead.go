@@ -70,13 +70,18 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 		Key: s.grantsKey, Clusters: term.Provisioning.Cluster().Cache(), Review: access.Review(term.Kubernetes),
 		Log: s.opts.Log,
 	})
-	if err := controllers.Register(term.HandlerContext(), s.deps(term, checker)); err != nil {
+	told, silence, err := s.announce(term, lookup{term, s.opts.InstanceID})
+	if err != nil {
+		return err
+	}
+	defer silence()
+	if err := controllers.Register(term.HandlerContext(), s.deps(term, checker, told)); err != nil {
 		return fmt.Errorf("register controllers: %w", err)
 	}
 	if err := term.Start(kinds); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
-	unobserve, err := s.observe(term)
+	unobserve, err := s.observe(term, told)
 	if err != nil {
 		return fmt.Errorf("observe clusters: %w", err)
 	}
@@ -114,7 +119,7 @@ func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) 
 	return core, ended, nil
 }
 
-func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.Deps {
+func (s *Server) deps(c *clients.Clients, checker *access.Checker, told *announcer) controllers.Deps {
 	return controllers.Deps{
 		Clients:     c,
 		InstanceID:  s.opts.InstanceID,
@@ -126,10 +131,10 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Servers:     s.opts.Reach.servers(),
 		Tunnel:      s.reach.tunnel,
 		AgentImage:  s.opts.installedAgent(),
-		Access:      checker, InstallScriptSHA256: s.installScript,
+		Access:      checker, InstallScriptSHA256: s.installScript, NodeAgent: s.nodeAgent,
 		HostsWithoutNode: int(s.opts.Limits.HostsWithoutNode),
 		Disruptions:      s.disruptions, AgentUpdates: s.agentUpdates,
-		Reasons: s.fleet.Reasons,
-		Log:     s.opts.Log,
+		Reasons: s.fleet.Reasons, Announce: told.record,
+		Log: s.opts.Log,
 	}
 }

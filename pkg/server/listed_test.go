@@ -54,7 +54,8 @@ func listed(a inspect.Adoption) []string {
 	return slices.Compact(out)
 }
 
-// written returns the objects of the cluster that Drover has written since the log was reset.
+// written returns the objects of the cluster that Drover has written since the log was reset, without Events and the
+// provisioning log.
 func (w *world) written() []string {
 	w.Helper()
 	var out []string
@@ -65,7 +66,8 @@ func (w *world) written() []string {
 		}
 		ofCluster := token || write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") ||
 			write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
-		if !ofCluster || write.Code != http.StatusOK || strings.HasPrefix(write.Resource, "events") {
+		history := strings.HasPrefix(write.Resource, "events") || write.Name == provv1.ProvisioningLogName
+		if !ofCluster || write.Code != http.StatusOK || history {
 			continue
 		}
 		resource, _, _ := strings.Cut(write.Resource, "/")

@@ -38,21 +38,16 @@ func (s *Server) registerMetrics() (err error) {
 }
 
 // observe connects metrics, Events and traces to the caches and changes of a term, until stop is called.
-func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
-	in := lookup{c, s.opts.InstanceID}
-	events, shutdown, err := s.announce(c, in)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) observe(c *clients.Clients, events *announcer) (stop func(), err error) {
 	watched := &watched{}
-	forget := s.fleet.Lead(source(c, s.opts.InstanceID))
-	stop = func() { watched.end(); forget(); shutdown() }
+	forget := s.fleet.Lead(source(c, s.opts.InstanceID, s.opts.agentVersion()))
+	stop = func() { watched.end(); forget() }
 	machines := changes[*clusterv1.Machine]{
 		added: events.machineCreated, updated: each(s.fleet.MachineChanged, events.machineChanged),
 		removed: events.machineRemoved,
 	}
 	plans := changes[*corev1.Secret]{updated: each(s.fleet.PlanChanged, events.planChanged)}
-	if traces := s.trace(in); traces != nil {
+	if traces := s.trace(events.lookup); traces != nil {
 		removed := machines.removed
 		machines.seen, machines.updated = traces.machineSeen, each(machines.updated, traces.machineChanged)
 		machines.removed = func(machine *clusterv1.Machine) { removed(machine); traces.MachineRemoved(machine) }
@@ -63,11 +58,19 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 			changes[*provv1.Cluster]{updated: each(s.fleet.ClusterChanged, events.clusterChanged)}),
 		on(watched, c.RKE.RKEControlPlane().Informer(),
 			changes[*rkev1.RKEControlPlane]{updated: each(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
+		on(watched, c.Management.Cluster().Informer(),
+			changes[*mgmtv3.Cluster]{updated: events.managementChanged}),
+		on(watched, c.RKE.CustomMachine().Informer(),
+			changes[*rkev1.CustomMachine]{updated: events.customMachineChanged}),
 		on(watched, c.CAPI.Machine().Informer(), machines),
 		on(watched, c.Core.Secret().Informer(), plans),
 		on(watched, c.CAPI.MachineDeployment().Informer(),
 			changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
 		on(watched, c.Management.NodeDriver().Informer(), changes[*mgmtv3.NodeDriver]{updated: events.driverChanged}),
+		on(watched, c.Management.FleetWorkspace().Informer(),
+			changes[*mgmtv3.FleetWorkspace]{updated: events.workspaceChanged}),
+		on(watched, c.Management.ManagedChart().Informer(),
+			changes[*mgmtv3.ManagedChart]{updated: events.managedChartChanged}),
 	)
 	if err != nil {
 		stop()
@@ -93,10 +96,11 @@ func each[T any](listeners ...func(before, after T)) func(before, after T) {
 	}
 }
 
-func source(c *clients.Clients, instanceID string) metrics.Source {
+func source(c *clients.Clients, instanceID, version string) metrics.Source {
 	bootstraps := c.RKE.RKEBootstrap().Cache()
 	return metrics.Source{
 		InstanceID:    instanceID,
+		AgentVersion:  version,
 		Clusters:      all(c.Provisioning.Cluster().Cache()),
 		ControlPlanes: all(c.RKE.RKEControlPlane().Cache()),
 		CAPIClusters:  all(c.CAPI.Cluster().Cache()),

@@ -116,7 +116,7 @@ func TestSource_Annotations(t *testing.T) {
 		c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test"})
 		check(t, err)
 		defer c.Stop()
-		of := source(c, "test").Annotations
+		of := source(c, "test", "dev").Annotations
 		check(t, c.Start(w.Context()))
 		list, err := w.user.CAPI.Machine().List(fleet, metav1.ListOptions{})
 		check(t, err)

@@ -116,6 +116,8 @@ type Options struct {
 	Admission Admission
 	// Reach configures how users and agents reach clusters through Drover.
 	Reach Reach
+	// UI serves the web UI below UIPaths. Users sign in with a bearer token of the management cluster.
+	UI bool
 	// Limits bound what machines, tenants and clients may use of this replica.
 	Limits Limits
 	// Settings are server-wide.
@@ -174,6 +176,9 @@ func (o Options) complete() (Options, error) {
 	o.Limits.complete()
 	return o, o.check()
 }
+
+// agentVersion returns the version of the node agent, which is this program.
+func (o Options) agentVersion() string { return cmp.Or(o.Version, "dev") }
 
 // agentImage returns the image of the agent inside clusters, which has the same version as the server.
 func (o Options) agentImage() string {

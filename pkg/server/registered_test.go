@@ -70,7 +70,10 @@ func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		w.quiet(time.Hour)
+		w.withRancherFinalizers("") // as after an adoption
+		w.quiet(time.Hour)
 		w.removed()
+		w.namespaceGone()
 		if left := w.api.Objects(rkev1.SchemeGroupVersion.WithKind("CustomMachine")); len(left) > 0 {
 			t.Errorf("remaining requests: %v", left)
 		}

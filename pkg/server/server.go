@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/admission/webhook"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/observe/metrics"
@@ -60,6 +61,8 @@ type Server struct {
 
 	// installScript returns the SHA-256 of the install script for hosts.
 	installScript func() string
+	// nodeAgent returns the node agent that machines are offered.
+	nodeAgent func() *render.Agent
 	// draining is closed by Drain, and drained once its delay is over.
 	draining, drained chan struct{}
 	drain             sync.Once
@@ -124,7 +127,14 @@ func New(opts Options) (*Server, error) {
 	if s.installScript, err = connect.InstallScriptSHA256(endpoints); err != nil {
 		return nil, fmt.Errorf("configure endpoints: %w", err)
 	}
-	s.handler = s.route(machines)
+	if s.nodeAgent, err = connect.OfferedAgent(endpoints, opts.agentVersion()); err != nil {
+		return nil, fmt.Errorf("configure endpoints: %w", err)
+	}
+	pages, err := s.newUI()
+	if err != nil {
+		return nil, err
+	}
+	s.handler = s.routeUI(pages, s.route(machines))
 	s.admission = webhook.New(webhook.Options{
 		InstanceID: opts.InstanceID,
 		Releases:   *opts.Releases,

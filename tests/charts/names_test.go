@@ -92,7 +92,8 @@ priorityClassName: "1"
 imagePullSecrets: ["5", {name: "6"}]
 serviceAccount: {name: "123"}
 server: {url: "https://drover.example.com", configMap: "007"}
-tls: {source: cert-manager, secretName: "20260901", privateCA: true, certManager: {issuerRef: {kind: "yes", name: "1e3"}}}
+tls: {source: cert-manager, secretName: "20260901", privateCA: true,
+  certManager: {issuerRef: {kind: "yes", name: "1e3"}}}
 proxy: {existingSecret: "100"}
 service: {type: LoadBalancer, loadBalancerClass: "1", externalTrafficPolicy: Local}
 metrics:

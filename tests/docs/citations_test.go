@@ -57,8 +57,8 @@ func eachFile(t *testing.T, extensions []string, visit func(file, name string, e
 			return err
 		}
 		switch name := entry.Name(); {
-		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "testdata"}, name) || name[0] == '.' &&
-			file != root):
+		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "node_modules", "testdata"}, name) ||
+			name[0] == '.' && file != root):
 			return filepath.SkipDir
 		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(name)):
 			return nil

@@ -71,9 +71,14 @@ func TestHighAvailability(t *testing.T) {
 // change patches a Cluster.
 func (w *world) change(cluster, patch string) {
 	w.t.Helper()
+	must(w.t, w.tryChange(cluster, patch))
+}
+
+// tryChange patches a Cluster, and returns why that is refused.
+func (w *world) tryChange(cluster, patch string) error {
 	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Patch(w.t.Context(), cluster,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(w.t, err)
+	return err
 }
 
 func (w *world) expectVersions(cluster, version string, nodes int) {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,17 +21,7 @@ import (
 // The command can be repeated, and a host leaves the cluster when its Machine is deleted.
 func TestHosts(t *testing.T) {
 	w := newWorld(t, "hosts", "v1.36.3+k3s1")
-	must(t, w.Apply(t.Context(),
-		[]byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: hosts, namespace: "+
-			"fleet-default}, "+
-			"spec: {kubernetesVersion: v1.36.3+k3s1, rkeConfig: {}}}")))
-	id := ""
-	w.within(time.Minute, "the cluster has its identifier", func() error {
-		if id = w.idOf("hosts"); id == "" {
-			return errors.New("status.clusterName is empty")
-		}
-		return nil
-	})
+	id := w.identified("hosts", "{kubernetesVersion: v1.36.3+k3s1, rkeConfig: {}}")
 	// The hosts have no sudo, and root needs none.
 	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "")
 

@@ -41,16 +41,7 @@ func TestImport(t *testing.T) {
 		t.Fatalf("objects exist before the import: %v", found)
 	}
 
-	must(t, w.Apply(t.Context(),
-		[]byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: imported, namespace: "+
-			"fleet-default}, spec: {}}")))
-	id := ""
-	w.within(time.Minute, "the cluster has its identifier", func() error {
-		if id = w.idOf("imported"); id == "" {
-			return errors.New("status.clusterName is empty")
-		}
-		return nil
-	})
+	id := w.identified("imported", "{}")
 	command := w.commandOf(id, "command")
 	server.trusts("https://" + lab.Gateway.String() + ":8443")
 	began := time.Now()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,7 @@ const quickstartDone = "Remove everything "
 var (
 	printedCommands = regexp.MustCompile(`(?m)^  (bin/.*)$`)
 	printedStep     = regexp.MustCompile(`(?m)^\[(\d+)/(\d+)\] [^:\n]+: (?:up to date|done in )`)
+	printedPage     = regexp.MustCompile(`http://127\.0\.0\.1:\d+/ui/#token=\w+`)
 	readyNode       = regexp.MustCompile(`^\S+ +Ready `)
 )
 
@@ -90,6 +93,7 @@ func (q *quickstart) checkLastScreen(r *run) {
 			q.t.Errorf("the last screen does not mention %q:\n%s", word, screen)
 		}
 	}
+	q.opensPage(screen)
 	commands := printedCommands.FindAllStringSubmatch(screen, -1)
 	if len(commands) != 3 {
 		q.t.Errorf("the quickstart printed %d commands to try, want 3:\n%s", len(commands), screen)
@@ -99,6 +103,25 @@ func (q *quickstart) checkLastScreen(r *run) {
 			q.t.Errorf("this command is too long to type: %s", command[1])
 		}
 		q.shell(command[1])
+	}
+}
+
+// opensPage opens the web UI at the printed URL.
+func (q *quickstart) opensPage(screen string) {
+	q.t.Helper()
+	page := printedPage.FindString(screen)
+	if page == "" {
+		q.t.Fatalf("the quickstart printed no URL of the web UI:\n%s", screen)
+	}
+	request, err := http.NewRequestWithContext(q.t.Context(), http.MethodGet, page, http.NoBody)
+	must(q.t, err)
+	answer, err := http.DefaultClient.Do(request)
+	must(q.t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	must(q.t, err)
+	if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "<title>Drover") {
+		q.t.Errorf("the web UI answers %s:\n%s", answer.Status, body)
 	}
 }
 

@@ -48,6 +48,12 @@ type world struct {
 // it checks that nothing of the rig is left on the host.
 func newWorld(t *testing.T, name string, versions ...string) *world {
 	t.Helper()
+	return newWorldWith(t, name, func(*rig.Options) {}, versions...)
+}
+
+// newWorldWith is newWorld with changed options.
+func newWorldWith(t *testing.T, name string, change func(*rig.Options), versions ...string) *world {
+	t.Helper()
 	if len(versions) == 0 {
 		versions = []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}
 	}
@@ -61,6 +67,7 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 		Cache:    filepath.Join(cache, "drover", "images"),
 		Versions: versions, Log: log,
 	}
+	change(&options)
 	// A killed run left its rig. The folder always has the same name, so that the next run finds it.
 	must(t, rig.Destroy(t.Context(), options))
 	w := &world{t: t, host: hostScope{name: name, dir: options.Dir}}
@@ -170,14 +177,26 @@ func (w *world) deleteCluster(name string) {
 // eventually waits for a condition on objects.
 func (w *world) eventually(what string, done func() (bool, error)) {
 	w.t.Helper()
+	var err error
+	if !w.comesTrue(func() bool {
+		var ok bool
+		ok, err = done()
+		return ok
+	}) {
+		w.t.Fatalf("%s did not happen: %v", what, err)
+	}
+}
+
+// comesTrue reports whether a condition comes true in time.
+func (w *world) comesTrue(done func() bool) bool {
+	w.t.Helper()
 	deadline := time.Now().Add(readyTimeout)
 	for {
-		ok, err := done()
-		if ok {
-			return
+		if done() {
+			return true
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("%s did not happen: %v", what, err)
+			return false
 		}
 		select {
 		case <-w.t.Context().Done():

@@ -156,6 +156,21 @@ func (w *world) idOf(cluster string) string {
 	return id
 }
 
+// identified applies a cluster and returns the name of its management Cluster.
+func (w *world) identified(cluster, spec string) string {
+	w.t.Helper()
+	must(w.t, w.Apply(w.t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: "+
+		cluster+", namespace: fleet-default}, spec: "+spec+"}")))
+	id := ""
+	w.within(time.Minute, "the cluster has its identifier", func() error {
+		if id = w.idOf(cluster); id == "" {
+			return errors.New("status.clusterName is empty")
+		}
+		return nil
+	})
+	return id
+}
+
 // linkIs checks that the conditions of a management Cluster have a status.
 func (w *world) linkIs(id, status string) error {
 	found, err := w.objects.Resource(managementResource).Get(w.t.Context(), id, metav1.GetOptions{})

@@ -1,5 +1,5 @@
 // Command mutants checks that the tests of the planner, and of the packages around it, can fail. It has one plausible
-// fault for every invariant of the planner (I1 to I29) and for every weakness to avoid (W1 to W35). For each fault it
+// fault for every invariant of the planner (I1 to I33) and for every weakness to avoid (W1 to W38). For each fault it
 // runs the tests that must detect it. The tables therefore also list which test covers what.
 //
 // A fault replaces a text in a file of the product. The compiler gets it as an overlay, so the tree never contains

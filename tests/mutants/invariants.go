@@ -7,6 +7,7 @@ const (
 	writing   = "pkg/controllers/planner"
 	store     = "pkg/kube/planstore"
 	plans     = "pkg/decide/nodeplan"
+	leaving   = "pkg/decide/hostremoval"
 )
 
 // invariants has one fault for each invariant of docs/invariants.md#invariants.
@@ -186,5 +187,30 @@ var invariants = []mutant{
 		file: "pkg/decide/planner/tier.go", old: `if m.Reconciled != want {`,
 		fault: `if m.Reconciled != want || message == "" {`,
 		tests: planner, run: "TestModel_NoRollOutBreaksAnInvariant",
+	},
+	{
+		name: "I30", breaks: "a missing member is removed while the others are no majority",
+		file: "pkg/decide/hostremoval/missing.go", old: `return 2*working > members`,
+		fault: `return 2*working >= members`,
+		tests: leaving, run: "TestMissing_Decide",
+	},
+	{
+		name: "I31", breaks: "a host that does not answer holds its deletion forever",
+		file: "pkg/decide/hostremoval/clean.go", old: `Sub(c.Now); left > 0 {`,
+		fault: `Sub(c.Now); left > 0 || left <= 0 {`,
+		tests: leaving, run: "TestCleaning_Decide",
+	},
+	{
+		name: "I32", breaks: "the upgrade of agents goes on after a failure",
+		file: "pkg/decide/planner/agents.go", old: `report.isStopped = report.isStopped || answers`,
+		fault: `report.isStopped = report.isStopped && answers`,
+		tests: planner, run: "TestAgents_FailureStops",
+	},
+	{
+		name: "I33", breaks: "a restore that fails before it stops machines downgrades them",
+		file:  "pkg/decide/planner/step_restore_config.go",
+		old:   `return o.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseFailed && !o.hasStopped()`,
+		fault: `return o.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseFailed && o.hasStopped()`,
+		tests: planner, run: "TestDecide_ARestoredVersionIsHeldBack",
 	},
 }

@@ -214,4 +214,22 @@ var weaknesses = []mutant{
 		fault: "\tcase !state.PlanExists:\n\t\treturn false\n",
 		tests: planner, run: "TestDecide_NewMembersJoinEtcdOneAfterTheOther",
 	},
+	{
+		name: "W36", breaks: "a restore stops machines before its snapshot is found in S3",
+		file: "pkg/decide/planner/restore_machines.go", old: `!searches && !m.etcdServes() {`,
+		fault: `!searches && m.etcdServes() {`,
+		tests: planner, run: "TestDecide_ARestoreFindsItsSnapshotFirst",
+	},
+	{
+		name: "W37", breaks: "a snapshot succeeds that is on the machine and not in S3",
+		file: "pkg/decide/planner/render/etcdsnapshot.go", old: "append(work.Instructions, instruction)",
+		fault: "append(work.Instructions, instruction)[:1]",
+		tests: rendering, run: "TestSnapshotInS3_FailsOnlyForACertainReason",
+	},
+	{
+		name: "W38", breaks: "workers stop although all servers are gone",
+		file: "pkg/decide/planner/restore_machines.go", old: `m.roles.Server() && (m.marks.JoinURL != "" ||`,
+		fault: `(m.marks.JoinURL != "" ||`,
+		tests: planner, run: "TestDecide_TotalLoss",
+	},
 }

@@ -272,6 +272,7 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout, flushTimeout),
 - "--log-format={{ $v.server.log.format }}"
 - "--bind-address={{ $v.server.bindAddress }}"
 - "--port={{ int $v.server.port }}"
+- "--ui={{ $v.ui.enabled }}"
 - "--health-address=:{{ int $v.server.healthPort }}"
 - "--data-dir={{ $v.server.dataDir }}"
 - "--admission={{ ternary "host" "off" (ne (include "drover.admission" .) "") }}"
@@ -283,6 +284,8 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout, flushTimeout),
 - "--bootstrap-token-ttl={{ $v.clusters.bootstrapTokenTTL }}"
 - "--registration-token-ttl={{ $v.clusters.registrationTokenTTL }}"
 - "--registration-token-grace-period={{ $v.clusters.registrationTokenGracePeriod }}"
+- "--registration-commands={{ $v.clusters.registrationCommands }}"
+- "--agent-upgrades={{ $v.machines.agentUpgrades }}"
 - "--deletion-deadline={{ $v.clusters.deletionDeadline }}"
 {{- if $v.machines.insecureNodeDrivers }}
 - "--insecure-node-drivers"

@@ -64,7 +64,7 @@ func reportKeys() []string {
 		nodeplan.KeyFailureThreshold, nodeplan.KeyProbePeriodSeconds, nodeplan.KeyAppliedPlan,
 		nodeplan.KeyAppliedChecksum, nodeplan.KeyAppliedOutput, nodeplan.KeyAppliedPeriodicOutput,
 		nodeplan.KeyFailedChecksum, nodeplan.KeyFailedOutput, nodeplan.KeyFailureCount, nodeplan.KeySuccessCount,
-		nodeplan.KeyLastApplyTime, nodeplan.KeyProbeStatuses,
+		nodeplan.KeyLastApplyTime, nodeplan.KeyProbeStatuses, nodeplan.KeyAgentVersion, nodeplan.KeyAgentUpgrade,
 	} {
 		if nodeplan.AgentKey(key) {
 			keys = append(keys, key)

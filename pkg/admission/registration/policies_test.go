@@ -334,6 +334,45 @@ func TestPolicies_ProtectTheCreator(t *testing.T) {
 	}
 }
 
+// The creator of a cloud credential is the user who creates it. An administrator who restores it may keep another one.
+func TestPolicies_ProtectTheCreatorOfACredential(t *testing.T) {
+	t.Parallel()
+	const creator = "field.cattle.io/creatorId"
+	j := newJudge(t)
+	credential := func(kind, creatorID string) *unstructured.Unstructured {
+		secret := object("v1", "Secret", "home", "cc", nil)
+		secret.Object["type"] = kind
+		if creatorID != "" {
+			return annotated(secret, creator, creatorID)
+		}
+		return secret
+	}
+	const cloud = "provisioning.cattle.io/cloud-credential"
+	for name, tc := range map[string]struct {
+		who           user.Info
+		before, after *unstructured.Unstructured
+		refused       bool
+	}{
+		"created by the creator":          {tenant, nil, credential(cloud, "tenant"), false},
+		"created without a creator":       {tenant, nil, credential(cloud, ""), false},
+		"created for another user":        {tenant, nil, credential(cloud, "bob"), true},
+		"restored by an administrator":    {alice, nil, credential(cloud, "bob"), false},
+		"another type":                    {tenant, nil, credential("Opaque", "bob"), false},
+		"forgotten":                       {drover, credential(cloud, "bob"), credential(cloud, ""), false},
+		"kept":                            {tenant, credential(cloud, "bob"), credential(cloud, "bob"), false},
+		"added":                           {tenant, credential(cloud, ""), credential(cloud, "tenant"), true},
+		"added by an administrator":       {alice, credential(cloud, ""), credential(cloud, "alice"), true},
+		"changed to the user who changes": {tenant, credential(cloud, "bob"), credential(cloud, "tenant"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if refusal, _ := j.ask(tc.who, tc.before, tc.after); (refusal != "") != tc.refused ||
+				tc.refused && !strings.Contains(refusal, "creatorId]: Invalid value") {
+				t.Errorf("refusal %q", refusal)
+			}
+		})
+	}
+}
+
 // A user without the right to create management clusters cannot choose the name of one, because another cluster may
 // have had it.
 func TestPolicies_ReserveNamesOfManagementClusters(t *testing.T) {

@@ -32,6 +32,9 @@ func (h *handler) act(facts *Facts) error {
 }
 
 func (h *handler) storeKubeconfig(facts *Facts) error {
+	if facts.ending && facts.kubeconfig == nil {
+		return nil
+	}
 	if facts.link.agent {
 		return h.storeProxied(facts)
 	}
@@ -102,6 +105,7 @@ func (h *handler) disconnect(cluster *provv1.Cluster) error {
 	}
 	h.Prober.Forget(nameOf(cluster))
 	h.met.forget(cluster.Status.ClusterName)
+	h.surveys.forget(nameOf(cluster))
 	if cluster.Status.ClusterName == "" {
 		return nil
 	}

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // handlerName is stored in metrics. It is the id of a set of controller provisioningcluster, too. Do not change it.
@@ -45,7 +48,11 @@ type Deps struct {
 	CAPIClusters capicontrollers.ClusterController
 	Machines     capicontrollers.MachineController
 	Secrets      corecontrollers.SecretController
-	Prober       Prober
+	// Namespaces tell which namespaces are being deleted; nil means that none is.
+	Namespaces corecontrollers.NamespaceController
+	Prober     Prober
+	// Downstream reaches imported clusters, whose nodes are counted; nil counts none.
+	Downstream proxy.ClientGetter
 	// Refuses returns why the kubeconfig in a Secret is not used, nil if it is; nil refuses none.
 	Refuses func(kubeconfig *corev1.Secret) error
 	// Tunnel knows the clusters whose agent has dialed in; nil means that there is no tunnel.
@@ -75,12 +82,15 @@ type handler struct {
 	controlPlanes rkecontrollers.RKEControlPlaneCache
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
-	moved         moves
+	// namespaces is nil without Deps.Namespaces.
+	namespaces corecontrollers.NamespaceCache
+	moved      moves
 	// mirrored remembers status writes of management Clusters.
 	mirrored *ownwrites.Statuses
 	// began is the start of this leadership term; met holds the clusters whose agents connected in it.
-	began time.Time
-	met   met
+	began   time.Time
+	met     met
+	surveys surveys
 }
 
 // Mirror is the controller.
@@ -106,11 +116,21 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Statuses == nil {
 		d.Statuses = ownwrites.NewStatuses()
 	}
-	return &handler{
+	h := &handler{
 		Deps: d, ctx: ctx, mirrored: ownwrites.NewStatuses(),
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
 		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
 	}
+	if d.Namespaces != nil {
+		h.namespaces = d.Namespaces.Cache()
+	}
+	if d.Downstream != nil {
+		h.surveys.downstream, h.surveys.wake = d.Downstream, d.Clusters.EnqueueAfter
+		h.surveys.of = map[types.NamespacedName]*survey{}
+		h.surveys.visits = proxy.NewVisits(ctx, h.surveys.visit, logrus.WithField("controller", handlerName),
+			"Cannot count the nodes of an imported cluster; Drover retries")
+	}
+	return h
 }
 
 func (h *handler) wake(ctx context.Context) error {
@@ -151,10 +171,19 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 		secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[clusterv1.ClusterNameLabel]}}
 	case secret.Type == clusterproxy.TokenSecretType:
-		return h.keysOf(secret.Labels[clusterproxy.TokenClusterLabel])
+		return slices.DeleteFunc(h.keysOf(secret.Labels[clusterproxy.TokenClusterLabel]), func(of wakeup.Key) bool {
+			return !h.uses(of, secret)
+		})
 	default:
 		return nil
 	}
+}
+
+// uses reports whether the kubeconfig of a cluster has a token. Another token is new, or was made for a kubeconfig that
+// could not be stored. To wake the cluster for it would try again at once, and without end.
+func (h *handler) uses(of wakeup.Key, token *corev1.Secret) bool {
+	kubeconfig, err := h.secrets.Get(of.Namespace, naming.Kubeconfig(of.Name))
+	return err == nil && kubeconfig.Annotations[rkev1.ProxyTokenAnnotation] == token.Name
 }
 
 // onChange mirrors a Cluster of this instance that has a name.
@@ -162,8 +191,11 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if cluster == nil || cluster.Status.ClusterName == "" || !cluster.DeletionTimestamp.IsZero() {
 		return cluster, nil
 	}
-	if topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) ||
-		h.Statuses.Behind(cluster, h.Now()) {
+	if topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
+		h.surveys.forget(nameOf(cluster))
+		return cluster, nil
+	}
+	if h.Statuses.Behind(cluster, h.Now()) {
 		return cluster, nil
 	}
 	facts, err := h.gather(cluster)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -78,6 +79,9 @@ func (f *Facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	f.connection(status, answered)
 	status.Info.MachineProvider = topology.MachineProvider(f.cluster)
 	status.Info.KubernetesVersion = f.cluster.Spec.KubernetesVersion
+	if f.cluster.Spec.RKEConfig == nil {
+		f.surveyed(status)
+	}
 	if status.Info.ProvisioningClusterRef == nil {
 		status.Info.ProvisioningClusterRef = &corev1.ObjectReference{
 			APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster",
@@ -85,7 +89,7 @@ func (f *Facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 		}
 	}
 	if status.Provider == "" {
-		status.Provider = topology.Distribution(f.cluster.Spec.KubernetesVersion)
+		status.Provider = topology.Distribution(status.Info.KubernetesVersion)
 	}
 	status.ReadyReconciling = f.cluster.Spec.RKEConfig != nil
 	if f.cluster.Spec.RKEConfig == nil {
@@ -106,7 +110,16 @@ func (f *Facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	return *status
 }
 
-// imported sets the status of an imported cluster, where Drover knows only its agent.
+// surveyed sets what was found in an imported cluster. While the cluster is disconnected, the last values stay.
+func (f *Facts) surveyed(status *mgmtv3.ClusterStatus) {
+	if f.survey != nil {
+		status.NodeCount, status.Version, status.Info.Arch = f.survey.nodes, f.survey.version, f.survey.arch
+	}
+	status.Info.NodeCount = status.NodeCount
+	status.Info.KubernetesVersion = cmp.Or(status.Version.GitVersion, status.Info.KubernetesVersion)
+}
+
+// imported sets the conditions of an imported cluster, where Drover knows only its agent.
 func (f *Facts) imported(status *mgmtv3.ClusterStatus) {
 	switch {
 	case f.link.connected:

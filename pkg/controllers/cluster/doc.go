@@ -4,6 +4,7 @@
 //	plan Secret of a server  ─► captured kubeconfig ─► Secret <cluster>-kubeconfig
 //	API server answers once  ─► management condition Connected ─► status.ready
 //	control plane, agent     ─► status of the management Cluster
+//	nodes, version           ─► the same, of an imported cluster, counted every few minutes
 //
 // It acts on Clusters that controller provisioningcluster has claimed and named. It runs after that controller, on the
 // Cluster that it has just written, so neither waits for the other. In a Cluster's status it owns ready, agentDeployed,

@@ -37,7 +37,11 @@ type Facts struct {
 	cutOff bool
 	// link is the state of the agent's connection.
 	link link
-	now  time.Time
+	// ending means that the namespace of the cluster is being deleted, and accepts no new objects.
+	ending bool
+	// survey is what was found in an imported cluster; nil if that is unknown.
+	survey *survey
+	now    time.Time
 }
 
 // capture is the kubeconfig that one server printed, and its addresses, the best first.
@@ -53,6 +57,9 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 		return nil, fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
 	}
 	facts.link = h.linkOf(cluster, facts.management, facts.now)
+	if cluster.Spec.RKEConfig == nil && facts.link.connected {
+		facts.survey = h.surveys.follow(nameOf(cluster))
+	}
 	if facts.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
@@ -68,7 +75,22 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 		facts.cutOff = core != nil &&
 			conditions.IsFalseMeta(core.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	}
+	if facts.ending, err = h.isEnding(cluster.Namespace); err != nil {
+		return nil, err
+	}
 	return facts, h.gatherCaptured(facts)
+}
+
+// isEnding reports whether a namespace is being deleted.
+func (h *handler) isEnding(name string) (bool, error) {
+	if h.namespaces == nil {
+		return false, nil
+	}
+	namespace, err := clients.Optional(h.namespaces.Get(name))
+	if err != nil {
+		return false, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	return namespace != nil && namespace.DeletionTimestamp != nil, nil
 }
 
 // gatherCaptured starts from Machines with the control-plane role, which nodes cannot write. It reads the one plan

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/fleet"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
@@ -154,7 +155,7 @@ func (h *handler) writeKubeconfig(facts *Facts, desired *corev1.Secret) (written
 		return true, nil
 	}
 	updated := facts.kubeconfig.DeepCopy()
-	updated.Data = desired.Data
+	updated.Data = fleet.KeepSecretKeys(facts.kubeconfig.Data, desired.Data)
 	updated.Labels = labels.Merge(updated.Labels, desired.Labels)
 	updated.Annotations = labels.Merge(updated.Annotations, desired.Annotations)
 	isOwner := func(ref metav1.OwnerReference) bool { return ref.UID == facts.cluster.UID }

@@ -67,15 +67,11 @@ func onlyTexts(stored, status provv1.ClusterStatus) bool {
 // reconciling returns the condition that tools know for every kind. A cluster is Reconciling until it has been reached,
 // unless it is Stalled. refuses returns why its kubeconfig is not used.
 func (f *Facts) reconciling(ready bool, refuses func(*corev1.Secret) error) conditions.Condition {
-	c := topology.Unreached()
+	c := topology.Unreached(f.cluster)
 	switch {
 	case ready || conditions.IsTrue(f.cluster.Status.Conditions, provv1.ConditionStalled):
 		c.Status, c.Reason, c.Message = rkev1.ConditionFalse, "", ""
-	case f.cluster.Spec.RKEConfig == nil:
-		c.Message = fmt.Sprintf("Waiting for the agent of the cluster, "+
-			"which the command of ClusterRegistrationToken %s/%s installs",
-			f.cluster.Status.ClusterName, naming.DefaultRegistrationToken)
-	case f.kubeconfig == nil:
+	case f.cluster.Spec.RKEConfig == nil, f.kubeconfig == nil:
 	case refuses != nil && refuses(f.kubeconfig) != nil:
 		c.Message = refuses(f.kubeconfig).Error()
 	default:

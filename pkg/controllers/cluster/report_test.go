@@ -21,12 +21,15 @@ func TestReport_Reconciling(t *testing.T) {
 	const waiting = "Waiting for the agent of the cluster to connect, or for a server to report its kubeconfig"
 	for name, tc := range map[string]struct {
 		ready, stalled bool
+		imported       bool
 		kubeconfig     *corev1.Secret
 		refused        error
 		end            error
 		want           string
 	}{
 		"it is not reached": {want: "True Reconciling " + waiting},
+		"it is imported": {imported: true, want: "True Reconciling Waiting for the agent: in the imported cluster, " +
+			"run the command in status.command of ClusterRegistrationToken c-m-demo/default-token"},
 		"its API server does not answer": {kubeconfig: &corev1.Secret{},
 			want: "True Reconciling Waiting for the API server of the cluster to answer the management plane"},
 		"its kubeconfig breaks a rule": {kubeconfig: &corev1.Secret{}, refused: errors.New("Secret n/demo is refused"),
@@ -45,6 +48,9 @@ func TestReport_Reconciling(t *testing.T) {
 			})
 			facts := &Facts{cluster: made(), now: time.Unix(0, 0), kubeconfig: tc.kubeconfig}
 			facts.cluster.Status.Ready = tc.ready
+			if tc.imported {
+				facts.cluster.Spec.RKEConfig, facts.cluster.Status.ClusterName = nil, "c-m-demo"
+			}
 			if tc.stalled {
 				stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionTrue,
 					Reason: "InvalidSpec"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,11 @@ func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 		return err
 	}
 	for _, object := range objects {
+		if budget, ok := object.(*policyv1.PodDisruptionBudget); ok {
+			if err := clearBudget(ctx, client, budget); err != nil {
+				return err
+			}
+		}
 		if err := applyTo(ctx, client.CoreV1().RESTClient(), object); err != nil {
 			return err
 		}

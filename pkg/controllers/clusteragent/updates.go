@@ -169,6 +169,11 @@ func (u *updates) update(name types.NamespacedName) error {
 	if err := u.conclude(client, name, facts, done, err); err != nil || done == waits {
 		return err
 	}
+	if done == connected {
+		if err := removeLeftovers(u.ctx, client, objects); err != nil {
+			return err
+		}
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.seen[name] = found{version(facts), time.Now()}

@@ -114,11 +114,7 @@ func (h *handler) of(managementCluster string) []wakeup.Key {
 	if err != nil {
 		return nil // a namespaced cache lists every namespace
 	}
-	keys := make([]wakeup.Key, 0, len(tokens))
-	for _, token := range tokens {
-		keys = append(keys, wakeup.Key{Namespace: token.Namespace, Name: token.Name})
-	}
-	return keys
+	return wakeup.Keys(tokens)
 }
 
 func (h *handler) onChange(_ string, token *mgmtv3.ClusterRegistrationToken) (*mgmtv3.ClusterRegistrationToken, error) {

@@ -230,6 +230,11 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 			string(replaced.Data["token"]) == string(made.Data["token"]) {
 			t.Fatal("the token is not new, or the former one is no longer valid")
 		}
+		if want := " --token " + string(replaced.Data["token"]); !strings.HasSuffix(
+			string(replaced.Data["nodeCommand"]),
+			want) {
+			t.Error("the command in the Secret does not have the new token")
+		}
 		if w.status("default-token").GracePeriodExpiresAt == "" {
 			t.Error("the status has no end of the former token")
 		}
@@ -364,15 +369,18 @@ func TestStory_WakeUps(t *testing.T) {
 		_, err = w.user.Management.Cluster().Update(edited)
 		must(w.T, err)
 		w.pass(time.Second)
-		if command := w.status("default-token").NodeCommand; !strings.HasPrefix(command,
-			`HTTPS_PROXY="http://proxy" curl`) {
-			t.Errorf("command %q", command)
+		for _, command := range []string{w.status("default-token").NodeCommand,
+			string(w.secret("default-token").Data["nodeCommand"])} {
+			if !strings.HasPrefix(command, `HTTPS_PROXY="http://proxy" curl`) {
+				t.Errorf("command %q", command)
+			}
 		}
 		var verbs []string
 		for _, write := range w.api.Writes(agent) {
 			verbs = append(verbs, write.Verb+" "+write.Resource)
 		}
 		if want := []string{"create secrets", "update clusterregistrationtokens.management.cattle.io/status",
+			"update secrets",
 			"update clusterregistrationtokens.management.cattle.io/status"}; !slices.Equal(verbs, want) {
 			t.Errorf("writes %v", verbs)
 		}
@@ -400,11 +408,14 @@ func TestStory_CommandsFollowTheInstallScript(t *testing.T) {
 		digest.Store("2222")
 		w.pass(time.Minute + time.Second)
 		for _, name := range []string{"default-token", "more"} {
-			if pinned := registration.PinnedScript(w.status(name).InsecureNodeCommand); pinned != "2222" {
-				t.Errorf("the command of %s pins %q", name, pinned)
+			for _, command := range []string{w.status(name).InsecureNodeCommand,
+				string(w.secret(name).Data["insecureNodeCommand"])} {
+				if pinned := registration.PinnedScript(command); pinned != "2222" {
+					t.Errorf("the command of %s pins %q", name, pinned)
+				}
 			}
 		}
-		if writes := w.api.Writes(agent); len(writes) != 2 {
+		if writes := w.api.Writes(agent); len(writes) != 4 {
 			t.Errorf("writes: %v", writes)
 		}
 		w.quiet(time.Hour)

@@ -92,11 +92,7 @@ func (h *handler) ofList(changed *mgmtv3.DynamicSchema) []wakeup.Key {
 	if err != nil {
 		return nil // the list needs no index, so it cannot fail
 	}
-	keys := make([]wakeup.Key, 0, len(all))
-	for _, schema := range all {
-		keys = append(keys, wakeup.Key{Name: schema.Name})
-	}
-	return keys
+	return wakeup.Keys(all)
 }
 
 func ofDefinition(crd *apiextv1.CustomResourceDefinition) []wakeup.Key {

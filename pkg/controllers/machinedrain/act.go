@@ -125,12 +125,17 @@ func cordon(ctx context.Context, client kubernetes.Interface, name string, on bo
 	return nil
 }
 
+// timeoutOf is how long an eviction may take.
+func timeoutOf(options rkev1.DrainOptions) time.Duration {
+	if options.Timeout <= 0 {
+		return defaultTimeout
+	}
+	return time.Duration(options.Timeout) * time.Second
+}
+
 // evict evicts the pods of a node and waits until they are gone.
 func evict(ctx context.Context, client kubernetes.Interface, name string, options rkev1.DrainOptions) error {
-	timeout := time.Duration(options.Timeout) * time.Second
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
+	timeout := timeoutOf(options)
 	ctx, cancel := context.WithTimeout(ctx, timeout+callTimeout)
 	defer cancel()
 	err := drain.RunNodeDrain(&drain.Helper{

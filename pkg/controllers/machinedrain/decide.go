@@ -25,6 +25,8 @@ type view struct {
 	// task is the last one for the current request. finished is true after it succeeded.
 	task     task
 	finished bool
+	// failed means that the last attempt of the task failed, late that the request is older than its timeout.
+	failed, late bool
 }
 
 // decision is the next step, at most one action.
@@ -66,10 +68,11 @@ func decide(v view) decision {
 	return v.drain(d)
 }
 
-// drain cordons, asks the hooks, and evicts.
+// drain cordons, asks the hooks, and evicts. With ignoreErrors, each step that still fails after the timeout counts as
+// done.
 func (v view) drain(d decision) decision {
-	cordoned := v.task == taskEvict || v.task == taskCordon && v.finished
-	if !cordoned {
+	givesUp := d.options.IgnoreErrors && v.failed && v.late
+	if !v.isCordoned() && !givesUp {
 		d.start = taskCordon
 		return d
 	}
@@ -79,12 +82,17 @@ func (v view) drain(d decision) decision {
 	}
 	switch {
 	case !v.answered(d.options.PreDrainHooks, d.request):
-	case d.options.Enabled && (v.task != taskEvict || !v.finished):
+	case d.options.Enabled && (v.task != taskEvict || !v.finished && !givesUp):
 		d.start = taskEvict
 	default:
 		d.set = rkev1.DrainDoneAnnotation
 	}
 	return d
+}
+
+// isCordoned reports whether the node is cordoned. The node is always cordoned before the eviction.
+func (v view) isCordoned() bool {
+	return v.task == taskEvict || v.task == taskCordon && v.finished
 }
 
 // end asks the hooks, uncordons, and removes all annotations.

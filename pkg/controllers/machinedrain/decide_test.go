@@ -9,6 +9,7 @@ import (
 )
 
 func TestDecide(t *testing.T) {
+	const ignoring = `{"enabled":true,"ignoreErrors":true}`
 	const plain, hooked, hooksOnly = `{"enabled":true}`,
 		`{"enabled":true,"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`,
 		`{"enabled":false,"preDrainHooks":[{"annotation":"before"}]}`
@@ -20,6 +21,8 @@ func TestDecide(t *testing.T) {
 		deleting    bool
 		task        task
 		finished    bool
+		failed      bool
+		late        bool
 		wantStart   task
 		wantSet     string
 		wantRemove  []string
@@ -36,6 +39,16 @@ func TestDecide(t *testing.T) {
 			task: taskEvict, wantStart: taskEvict},
 		"the eviction is done": {given: annotations{rkev1.DrainAnnotation: plain},
 			task: taskEvict, finished: true, wantSet: rkev1.DrainDoneAnnotation},
+		"the eviction failed": {given: annotations{rkev1.DrainAnnotation: ignoring},
+			task: taskEvict, failed: true, wantStart: taskEvict},
+		"the eviction still fails after the timeout": {given: annotations{rkev1.DrainAnnotation: ignoring},
+			task: taskEvict, failed: true, late: true, wantSet: rkev1.DrainDoneAnnotation},
+		"the eviction is late and runs": {given: annotations{rkev1.DrainAnnotation: ignoring},
+			task: taskEvict, late: true, wantStart: taskEvict},
+		"the eviction fails, and its errors count": {given: annotations{rkev1.DrainAnnotation: plain},
+			task: taskEvict, failed: true, late: true, wantStart: taskEvict},
+		"the cordon still fails after the timeout": {given: annotations{rkev1.DrainAnnotation: ignoring},
+			task: taskCordon, failed: true, late: true, wantStart: taskEvict},
 		"done": {given: annotations{rkev1.DrainAnnotation: plain,
 			rkev1.DrainDoneAnnotation: plain}},
 		"done for another request": {given: annotations{rkev1.DrainAnnotation: plain,
@@ -75,7 +88,8 @@ func TestDecide(t *testing.T) {
 		"a deleted machine is not drained": {given: annotations{rkev1.DrainAnnotation: plain}, deleting: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(view{annotations: tc.given, deleting: tc.deleting, task: tc.task, finished: tc.finished})
+			d := decide(view{annotations: tc.given, deleting: tc.deleting, task: tc.task, finished: tc.finished,
+				failed: tc.failed, late: tc.late})
 			if d.start != tc.wantStart || d.set != tc.wantSet || d.problem != tc.wantProblem {
 				t.Errorf("start %q, set %q, problem %q", d.start, d.set, d.problem)
 			}

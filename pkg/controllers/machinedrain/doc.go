@@ -12,7 +12,8 @@
 //	controller  post-drain = V      hooks after the drain may act
 //	            (uncordons the node, and removes all of these annotations)
 //
-// drain-since is the time of the planner's last request. It shows people when a drain takes too long.
+// drain-since is the time of the planner's last request. It shows people when a drain takes too long. With ignoreErrors
+// in the options, a drain that still fails after its timeout counts as done, and its error stays in drain-error.
 //
 // Long tasks and calls to the cluster run outside the handler. An eviction may take ten minutes without blocking the
 // work queue. A restart of the program loses nothing, because every step can be repeated.

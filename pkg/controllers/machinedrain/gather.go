@@ -1,7 +1,9 @@
 package machinedrain
 
 import (
+	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -41,5 +43,17 @@ func (h *handler) gather(secret *corev1.Secret, machine *clusterv1.Machine) (vie
 	v := view{annotations: secret.Annotations, deleting: machine.DeletionTimestamp != nil}
 	var failed error
 	v.task, v.finished, failed = h.jobs.state(keyOf(secret), request)
+	v.failed, v.late = failed != nil, h.isLate(secret.Annotations)
 	return v, failed
+}
+
+// isLate reports whether a drain was requested longer ago than its timeout. Without a known time it is late: an attempt
+// that waits for pods lasts as long as the timeout.
+func (h *handler) isLate(annotations map[string]string) bool {
+	var options rkev1.DrainOptions
+	if json.Unmarshal([]byte(annotations[rkev1.DrainAnnotation]), &options) != nil {
+		return false
+	}
+	since, err := time.Parse(time.RFC3339, annotations[rkev1.DrainSinceAnnotation])
+	return err != nil || h.Now().Sub(since) >= timeoutOf(options)
 }

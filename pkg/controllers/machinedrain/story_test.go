@@ -194,6 +194,35 @@ func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// With ignoreErrors, a drain that still fails after its timeout ends. Its error stays until the node is uncordoned.
+func TestStory_AFailedDrainEndsIfItsErrorsAreIgnored(t *testing.T) {
+	const ignoring = `{"enabled":true,"ignoreErrors":true,"timeout":1800}`
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, "me") // its pod has no controller, and the drain is not forced
+		defer s.start()()
+		secret := s.secret()
+		secret.Annotations[rkev1.DrainSinceAnnotation] = time.Now().Format(time.RFC3339)
+		_, err := s.world.Core.Secret().Update(secret)
+		must(t, err)
+		s.say(rkev1.DrainAnnotation, ignoring)
+		s.elapse(20 * time.Minute)
+		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != "" ||
+			got[rkev1.DrainErrorAnnotation] == "" {
+			t.Fatalf("before the timeout: %v", got)
+		}
+		s.elapse(20 * time.Minute)
+		cordoned, pods := s.node()
+		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != ignoring ||
+			got[rkev1.DrainErrorAnnotation] == "" || !cordoned || pods != 1 {
+			t.Fatalf("after the timeout: cordoned %v, %d pods, %v", cordoned, pods, got)
+		}
+		s.say(rkev1.UncordonAnnotation, ignoring)
+		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 {
+			t.Errorf("cordoned %v, annotations %v", cordoned, s.secret().Annotations)
+		}
+	})
+}
+
 // A new manager continues the work of one that was killed.
 func TestStory_TheNextManagerGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

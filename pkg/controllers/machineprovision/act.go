@@ -181,7 +181,7 @@ func (h *handler) takeBack(namespace, name string) (bool, error) {
 	return true, nil
 }
 
-// tidy deletes everything except the state Secret, so that no credentials remain.
+// tidy deletes everything except the state and the output, so that no credentials remain.
 func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	done := "tidy/" + string(obj.GetUID())
 	if h.written.Left(done, h.Now()) > 0 {

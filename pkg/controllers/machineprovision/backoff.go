@@ -44,6 +44,8 @@ type (
 type failures struct {
 	cluster types.UID
 	count   int
+	// cause is the output of the last failure.
+	cause string
 	// last is the time of the last failure, turn when the next machine may be created.
 	last, turn time.Time
 }
@@ -78,21 +80,20 @@ func wayOf(obj *unstructured.Unstructured, credential map[string][]byte) way {
 	return way{obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation], [sha256.Size]byte(hash.Sum(nil))}
 }
 
-// of returns how many machines of the object's pool, created in the same way, have failed in a row. turn is when the
-// next one may be created.
-func (b *backoff) of(obj *unstructured.Unstructured, credential map[string][]byte) (count int, turn time.Time) {
+// of returns the failures in a row of machines of the object's pool that were created in the same way.
+func (b *backoff) of(obj *unstructured.Unstructured, credential map[string][]byte) failures {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name := poolOf(obj)
 	ways := b.failed[name]
 	if len(ways) == 0 {
-		return 0, time.Time{}
+		return failures{}
 	}
 	found := ways[wayOf(obj, credential)]
 	if found == nil || !b.isThere(name, found) {
-		return 0, time.Time{}
+		return failures{}
 	}
-	return found.count, found.turn
+	return *found
 }
 
 // isThere reports that the pool's Cluster is still the one of its last failure.
@@ -136,7 +137,7 @@ func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d 
 	delete(b.started, obj.GetUID())
 	switch name := poolOf(obj); {
 	case news.failed:
-		b.fail(name, with, s.Now)
+		b.fail(name, with, d.Status.FailureMessage, s.Now)
 	case news.made && len(b.failed[name]) > 0:
 		delete(b.failed, name)
 		b.bringForward(name.namespace, s.Now)
@@ -148,7 +149,7 @@ func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d 
 	}
 }
 
-func (b *backoff) fail(name pool, made way, now time.Time) {
+func (b *backoff) fail(name pool, made way, cause string, now time.Time) {
 	b.forget(now)
 	if b.failed == nil {
 		b.failed = map[pool]map[way]*failures{}
@@ -162,6 +163,7 @@ func (b *backoff) fail(name pool, made way, now time.Time) {
 		b.failed[name][made] = found
 	}
 	found.count++
+	found.cause = cause
 	found.last, found.turn = now, b.turnOf(name, found.count, now)
 	for len(b.failed[name]) > keptWays {
 		delete(b.failed[name], slices.MinFunc(slices.Collect(maps.Keys(b.failed[name])), func(x, y way) int {

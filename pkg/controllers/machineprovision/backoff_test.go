@@ -53,9 +53,9 @@ func (k *kept) fails(obj *unstructured.Unstructured, times int) {
 
 func (k *kept) expect(t *testing.T, moment string, obj *unstructured.Unstructured, count int, wait time.Duration) {
 	t.Helper()
-	got, turn := k.of(obj, nil)
-	if count > 0 && turn.Sub(k.now) != wait || got != count {
-		t.Errorf("%s: %d failures, the next attempt in %s; want %d, %s", moment, got, turn.Sub(k.now), count, wait)
+	got := k.of(obj, nil)
+	if left := got.turn.Sub(k.now); count > 0 && left != wait || got.count != count {
+		t.Errorf("%s: %d failures, the next attempt in %s; want %d, %s", moment, got.count, left, count, wait)
 	}
 }
 
@@ -103,10 +103,10 @@ func TestBackoff_NewCredentialIsTriedAtOnce(t *testing.T) {
 	for _, obj := range machines { // the credential was corrected while they were created
 		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: right}, machinejob.Decision{Status: hasFailed})
 	}
-	if count, _ := k.of(machines[0], wrong); count != 5 {
+	if count := k.of(machines[0], wrong).count; count != 5 {
 		t.Errorf("with the credential that failed: %d failures", count)
 	}
-	if count, _ := k.of(machines[0], right); count != 0 {
+	if count := k.of(machines[0], right).count; count != 0 {
 		t.Errorf("with another credential: %d failures", count)
 	}
 	if len(k.started) > 0 {
@@ -136,11 +136,11 @@ func TestBackoff_ForgetsDeletedClusters(t *testing.T) {
 	k.clusterUID = func(string, string) types.UID { return uid }
 	gone := one("ns", "pool", "t")
 	k.fails(gone, 5)
-	if count, _ := k.of(gone, nil); count != 5 {
+	if count := k.of(gone, nil).count; count != 5 {
 		t.Fatalf("%d failures", count)
 	}
 	uid = "second"
-	if count, _ := k.of(gone, nil); count != 0 {
+	if count := k.of(gone, nil).count; count != 0 {
 		t.Errorf("the cluster is created again: %d failures", count)
 	}
 	if k.fails(one("ns", "other", "t"), 1); len(k.failed) != 1 {
@@ -190,7 +190,7 @@ func TestBackoff_RecoveryBringsOthersForward(t *testing.T) {
 		var due []*unstructured.Unstructured
 		for _, i := range slices.Sorted(maps.Keys(left)) {
 			obj := one("ns", strconv.Itoa(i), "t")
-			if _, turn := k.of(obj, nil); !turn.After(k.now) {
+			if turn := k.of(obj, nil).turn; !turn.After(k.now) {
 				due = append(due, obj)
 				delete(left, i)
 			}
@@ -227,7 +227,7 @@ func TestBackoff_LimitsAttemptsOfManyFailingPools(t *testing.T) {
 		k.now = next[i].Add(took)
 		obj := one("ns", strconv.Itoa(i), "t")
 		k.fails(obj, 1)
-		_, next[i] = k.of(obj, nil)
+		next[i] = k.of(obj, nil).turn
 	}
 	tries = slices.DeleteFunc(tries, func(at time.Time) bool { return at.Before(start) })
 	slices.SortFunc(tries, time.Time.Compare)

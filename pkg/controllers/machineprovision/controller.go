@@ -96,6 +96,8 @@ type Deps struct {
 	RoleBindings rbaccontrollers.RoleBindingController
 	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
+	// Output returns the log of an ended pod. Nil means that only its termination message is kept.
+	Output func(ctx context.Context, namespace, pod string) ([]byte, error)
 	// Settings is called at every reconcile.
 	Settings func() machinejob.Settings
 	// InstanceID marks the Clusters of this instance.
@@ -242,7 +244,7 @@ func (h *handler) wake(ctx context.Context) error {
 			return keyOf(pod.Namespace, pod.Labels[rkev1.InfraMachineKindLabel],
 				pod.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Pods),
-		wakeup.On(ctx, to, ofState, h.Secrets),
+		wakeup.On(ctx, to, ofSecret, h.Secrets),
 	)
 }
 
@@ -300,9 +302,9 @@ func (h *handler) ofMachines(cluster metav1.Object, wanted func(*clusterv1.Machi
 	return keys
 }
 
-// ofState wakes a machine when the driver has written its state.
-func ofState(secret *corev1.Secret) []wakeup.Key {
-	if secret.Type != rkev1.SecretTypeMachineState {
+// ofSecret wakes a machine when the driver has written its state, and when the output of its Jobs is kept.
+func ofSecret(secret *corev1.Secret) []wakeup.Key {
+	if secret.Type != rkev1.SecretTypeMachineState && secret.Type != rkev1.SecretTypeMachineOutput {
 		return nil
 	}
 	for _, owner := range secret.OwnerReferences {
@@ -321,6 +323,9 @@ func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructu
 	obj.SetGroupVersionKind(gvk)
 	snapshot, ours, err := h.gather(obj)
 	if err != nil || !ours {
+		return err
+	}
+	if err := h.keepOutput(obj, snapshot); err != nil {
 		return err
 	}
 	decision := machinejob.Decide(snapshot)

@@ -5,11 +5,14 @@
 // call or one set of objects at a time, and report.go writes the status once, at the end. A crash between two writes is
 // repaired by the next reconcile, because every action in the cloud is recorded in the status first.
 //
+// output.go stores the output of each ended Job in a Secret of the machine, before the status shows the end of the Job.
+// So `drover logs` finds the output after the pod is gone.
+//
 // Caches may be older than this controller's own last write. That matters only when a machine is released, and there
 // act.go asks the API server.
 //
 // # Wake-ups
 //
-// Object: <Driver>Machine. Woken by: Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state). An answer
-// of package access wakes it too.
+// Object: <Driver>Machine. Woken by: Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state, output).
+// An answer of package access wakes it too.
 package machineprovision

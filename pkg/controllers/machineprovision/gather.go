@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -65,7 +64,8 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if known, err := h.gatherCredential(&s, orUnknown(provisioning, machine.Namespace, cluster)); err != nil || !known {
 		return s, false, err // the answer wakes the machine
 	}
-	s.PoolFailures, s.PoolTurn = h.backoff.of(obj, s.Credential)
+	failed := h.backoff.of(obj, s.Credential)
+	s.PoolFailures, s.PoolTurn, s.PoolCause = failed.count, failed.turn, failed.cause
 	return s, true, h.gatherJobs(&s)
 }
 
@@ -350,8 +350,8 @@ func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 	return known
 }
 
-func belongsTo(job *batchv1.Job, uid string) bool {
-	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool {
+func belongsTo(object metav1.Object, uid string) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		return string(owner.UID) == uid
 	})
 }

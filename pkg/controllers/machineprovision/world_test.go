@@ -3,6 +3,7 @@ package machineprovision_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,8 @@ type world struct {
 	// fail makes Jobs fail with this message; hold keeps them from ending.
 	fail string
 	hold bool
+	// output is the log of each pod; empty means that no log can be read.
+	output string
 	// earlier binds the Role of the operator in any case, like earlier releases.
 	earlier bool
 	// settings are the installation's settings.
@@ -285,6 +288,12 @@ func (w *world) deps(c *clients.Clients, counter *metrics.Disruptions) machinepr
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
 		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(),
 		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
+	}
+	deps.Output = func(context.Context, string, string) ([]byte, error) {
+		if w.output == "" {
+			return nil, errors.New("the kubelet does not answer")
+		}
+		return []byte(w.output), nil
 	}
 	if w.earlier {
 		deps.Roles, deps.RoleBindings = nil, nil

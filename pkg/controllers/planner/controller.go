@@ -65,6 +65,10 @@ type Deps struct {
 	ClusterAgents func() bool
 	// AgentProblem returns why the manifest of a cluster's agent cannot be made; nil means that there is no problem.
 	AgentProblem func(*mgmtv3.Cluster) string
+	// Agent returns the node agent that this server offers to machines, nil without one. AgentsFollow upgrades all
+	// agents to it without a request.
+	Agent        func() *render.Agent
+	AgentsFollow bool
 	// MachineStore writes to Machines. Sharing it with package plansecret avoids conflicts. Nil makes a new one.
 	MachineStore *planstore.Machines
 	// Disruptions counts restarts and drains that have started; nil counts nothing.

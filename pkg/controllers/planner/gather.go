@@ -157,8 +157,8 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherPools reads from the Cluster the paused machine pools, the render version to roll out, and the notes of an
-// adoption.
+// gatherPools reads from the Cluster the paused machine pools, the requests to move machines and to upgrade agents, and
+// the notes of an adoption.
 func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 	v.pausedPools = map[string]bool{}
 	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
@@ -169,6 +169,11 @@ func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the cluster: %w", err)
 	}
 	v.snapshot.Roll = planner.ParseRoll(cluster.Annotations[rkev1.RollAnnotation])
+	v.snapshot.Agents = planner.AgentRequests{Command: cluster.Annotations[rkev1.AgentUpgradeAnnotation],
+		Redeploy: cluster.Spec.RedeploySystemAgentGeneration, Auto: h.AgentsFollow}
+	if h.Agent != nil {
+		v.snapshot.Agents.Offer = h.Agent()
+	}
 	v.noted = planstore.NotedVersion(cluster)
 	if cluster.Spec.RKEConfig == nil {
 		return nil

@@ -14,13 +14,12 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/restoredspec"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
-
-// snapshotFailed is the value of snapshotFile.status for a failed snapshot.
-const snapshotFailed = "failed"
 
 // restoreNames returns the snapshots that a control plane's restores name: the requested one, and the current or
 // finished one.
@@ -37,6 +36,7 @@ func restoreNames(cp *rkev1.RKEControlPlane) []string {
 // gatherSnapshots finds the snapshots that restores name. A name without an object is a file name, which the planner
 // checks.
 func (h *handler) gatherSnapshots(cp *rkev1.RKEControlPlane, v *view) error {
+	asked := cp.Spec.ETCDSnapshotRestore
 	for _, name := range restoreNames(cp) {
 		snapshot, err := h.Snapshots.Cache().Get(cp.Namespace, name)
 		if apierrors.IsNotFound(err) {
@@ -47,22 +47,34 @@ func (h *handler) gatherSnapshots(cp *rkev1.RKEControlPlane, v *view) error {
 		}
 		decoded := h.decoded.Of(snapshot.Namespace+"/"+snapshot.Name, snapshot)
 		decoded.MachineUID = v.uidOf(decoded.MachineUID)
+		if asked != nil && asked.Name == name && isFirstPart(cp) {
+			decoded.ConfigurationProblem = restoredspec.Problem(cp, snapshot)
+		}
 		v.snapshot.Snapshots = append(v.snapshot.Snapshots, decoded)
 	}
 	return nil
+}
+
+// isFirstPart reports that the requested restore has not begun or still checks what it needs. Later, the configuration
+// of the control plane is as the user wants it.
+func isFirstPart(cp *rkev1.RKEControlPlane) bool {
+	asked, last, phase := cp.Spec.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestorePhase
+	return last == nil || *last != *asked || phase == "" || phase == rkev1.ETCDSnapshotPhaseStarted
 }
 
 func decodeSnapshot(snapshot *rkev1.ETCDSnapshot) planner.ETCDSnapshot {
 	file := &snapshot.SnapshotFile
 	out := planner.ETCDSnapshot{
 		Name: snapshot.Name, Cluster: snapshot.Spec.ClusterName, File: file.Name, S3: file.S3.DeepCopy(),
-		Failed: file.Status == snapshotFailed, Message: firstLine(file.Message),
+		Failed: file.Status == snapshots.Failed, Message: firstLine(file.Message),
 	}
 	if out.Cluster == "" {
 		out.Cluster = snapshot.Labels[rkev1.ClusterNameLabel]
 	}
 	if out.S3 == nil {
 		out.MachineUID, out.Folder = machineUID(snapshot), folderOf(file)
+	} else {
+		out.Size = max(0, file.Size)
 	}
 	if version, err := topology.VersionOfSnapshot(file.Metadata); err == nil {
 		out.KubernetesVersion = version // an unreadable version counts as unknown

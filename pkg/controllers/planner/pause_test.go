@@ -61,3 +61,16 @@ func TestAct_PausesAreOwned(t *testing.T) {
 		})
 	}
 }
+
+// Users wait for a pause, so its text is not held back like others.
+func TestOnlyTexts_APauseIsMore(t *testing.T) {
+	status := func(message string) rkev1.RKEControlPlaneStatus {
+		return rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionReady,
+			Status: rkev1.ConditionUnknown, Reason: rkev1.ReasonWaiting, Message: message}}}
+	}
+	for message, want := range map[string]bool{"draining node": true, planner.PausedMessage: false} {
+		if got := onlyTexts(status("configuring"), status(message)); got != want {
+			t.Errorf("%s: %v", message, got)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 // wait for it.
 func onlyTexts(stored, status rkev1.RKEControlPlaneStatus) bool {
 	ready := conditions.Get(status.Conditions, rkev1.ConditionReady)
-	if ready != nil && ready.Reason == string(planner.ReasonPaused) {
+	if ready != nil && ready.Message == planner.PausedMessage {
 		return false
 	}
 	same := conditions.SameStatuses(stored.Conditions, status.Conditions)

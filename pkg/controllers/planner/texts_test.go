@@ -7,6 +7,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
@@ -27,7 +28,9 @@ func TestWriteStatus_TextsWait(t *testing.T) {
 			s.Conditions = append(s.Conditions, rkev1.GenericCondition{Type: "Updated", Status: "Unknown"})
 		}, wantWait: true},
 		"a status": {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Status = "False" }},
-		"a pause":  {edit: func(s *rkev1.RKEControlPlaneStatus) { s.Conditions[0].Reason = "Paused" }},
+		"a pause": {edit: func(s *rkev1.RKEControlPlaneStatus) {
+			s.Conditions[0].Message = planner.PausedMessage
+		}},
 		"a ticket": {edit: func(s *rkev1.RKEControlPlaneStatus) {
 			s.Ticket = &rkev1.DisruptionTicket{Step: "etcd"}
 		}},

@@ -42,11 +42,26 @@ type result struct {
 	// the cluster is imported, has no name, or waits for a moment.
 	translation error
 	untried     bool
+	// waits means that the pass has written what the Cluster API objects refer to. The event of the write starts the
+	// next pass.
+	waits bool
 }
 
 // act claims the cluster, names it, and makes its objects. A problem of the management objects does not stop the
 // Cluster API objects, as soon as the cluster has a name.
 func (h *handler) act(facts *Facts, d decision) (result, error) {
+	if d.step == translate {
+		refused, err := h.putBack(facts)
+		if err != nil {
+			return result{}, err
+		}
+		if refused != nil {
+			d.step, d.end = hold, refused
+		}
+	}
+	if d.step == hold {
+		facts.input.Cluster = facts.stored
+	}
 	cluster, err := h.claim(facts, d)
 	if err != nil {
 		return result{}, err
@@ -58,7 +73,9 @@ func (h *handler) act(facts *Facts, d decision) (result, error) {
 	}
 	if d.step == translate && cluster.Spec.RKEConfig != nil && done.cluster.Status.ClusterName != "" {
 		facts.input.Cluster = done.cluster
-		done.translation = h.translate(facts)
+		if done.waits, done.translation = h.keepPodSecurity(facts); !done.waits && done.translation == nil {
+			done.translation = h.translate(facts)
+		}
 		return done, nil
 	}
 	done.untried = d.end == nil
@@ -113,7 +130,10 @@ func (h *handler) translate(facts *Facts) error {
 	planned := topology.Replacements(facts.deployments, objects, h.machineTemplate(cluster.Namespace))
 	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 	h.countReplacements(planned, done)
-	return err
+	if err != nil {
+		return err
+	}
+	return h.dropPodSecurity(facts)
 }
 
 // kindsWith returns the kinds of the set, with those of the objects.
@@ -144,7 +164,10 @@ func (h *handler) remove(facts *Facts) (*provv1.Cluster, error) {
 			return cluster, nil
 		}
 	} else if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) {
-		return cluster, nil
+		return h.release(cluster) // an earlier release of Drover kept the finalizers of a former manager
+	}
+	if err := h.removeSecrets(cluster); err != nil {
+		return cluster, err
 	}
 	if err := h.removeIdentity(cluster); err != nil {
 		return cluster, err
@@ -242,9 +265,15 @@ func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVer
 	return h.Apply.PurgeKept(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, templateKinds)
 }
 
-// release removes the finalizers from the cluster.
+// release removes Drover's finalizers from the cluster, and those of a former manager. Their work is done: the objects
+// of the cluster are deleted.
 func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
-	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer)
+	finalizers := append(topology.FormerFinalizers(clusterKind.GroupKind(), cluster), provv1.RKEClusterFinalizer,
+		provv1.ProvisioningClusterFinalizer)
+	if !slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(cluster.Finalizers, f) }) {
+		return cluster, nil
+	}
+	patch, err := topology.ReleasePatch(cluster, finalizers...)
 	if err != nil {
 		return cluster, err
 	}

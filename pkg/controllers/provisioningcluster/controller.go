@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	crdcontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/apiextensions.k8s.io/v1"
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -24,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/rival"
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
@@ -75,6 +77,14 @@ type Deps struct {
 	ControlPlanes      rkecontrollers.RKEControlPlaneController
 	DynamicSchemas     mgmtcontrollers.DynamicSchemaController
 	Secrets            corecontrollers.SecretController
+	// Snapshots are those whose configuration a restore puts back.
+	Snapshots rkecontrollers.ETCDSnapshotController
+	// CRDs say which kinds of other infrastructure providers exist. Nil means that all kinds exist.
+	CRDs crdcontrollers.CustomResourceDefinitionController
+	// Serves says whether a kind exists; nil means that CRDs say it. A Reader whose user may not read CRDs has its own.
+	Serves func(schema.GroupKind) (bool, error)
+	// PodSecurityTemplates are the templates that Clusters name.
+	PodSecurityTemplates mgmtcontrollers.PodSecurityAdmissionConfigurationTemplateController
 	// Namespaces are read from the API server before a requested name is taken.
 	Namespaces   Namespaces
 	DynamicKinds DynamicKinds
@@ -86,8 +96,8 @@ type Deps struct {
 	// Registry is the image registry of clusters that name none.
 	Registry topology.Registry
 	// Rival returns which other manager runs here, "" without one; see package rival. While another manager runs, no
-	// cluster is claimed. Nil means that there is none.
-	Rival func(ctx context.Context) (string, error)
+	// cluster is claimed.
+	Rival rival.Check
 	// Disconnect ends the connection to a cluster whose machines are gone, before its management cluster is deleted.
 	// Nil means that there is no connection.
 	Disconnect func(cluster *provv1.Cluster) error
@@ -116,7 +126,10 @@ type handler struct {
 	deployments    capicontrollers.MachineDeploymentCache
 	controlPlanes  rkecontrollers.RKEControlPlaneCache
 	dynamicSchemas mgmtcontrollers.DynamicSchemaCache
+	snapshots      rkecontrollers.ETCDSnapshotCache
 	secrets        corecontrollers.SecretCache
+	templates      mgmtcontrollers.PodSecurityAdmissionConfigurationTemplateCache
+	released       releasedClusters
 	replaced       replacements
 	registered     time.Time
 }
@@ -153,11 +166,15 @@ func newHandler(d Deps) *handler {
 	if d.DeletionDeadline == 0 {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
+	if d.Serves == nil {
+		d.Serves = servedBy(d.CRDs)
+	}
 	return &handler{
 		Deps: d, registered: d.Now(),
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), capiClusters: d.CAPIClusters.Cache(),
 		machines: d.Machines.Cache(), deployments: d.MachineDeployments.Cache(), controlPlanes: d.ControlPlanes.Cache(),
-		dynamicSchemas: d.DynamicSchemas.Cache(), secrets: d.Secrets.Cache(),
+		dynamicSchemas: d.DynamicSchemas.Cache(), snapshots: d.Snapshots.Cache(), secrets: d.Secrets.Cache(),
+		templates: d.PodSecurityTemplates.Cache(),
 	}
 }
 
@@ -182,7 +199,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 		return h.remove(facts)
 	case hold, translate:
 		done, err := h.act(facts, decision)
-		if err != nil {
+		if err != nil || done.waits {
 			return cluster, err
 		}
 		return h.report(facts, decision, done)

@@ -78,8 +78,11 @@ func (f *Facts) decide(instanceID string) decision {
 // judge decides whether the spec can be translated.
 func (f *Facts) judge() decision {
 	problems, told := Problems(f.input, f.controlPlane != nil)
+	problems = append(problems, f.newlyTolerated(told)...)
 	d := decision{step: hold, told: told}
 	switch {
+	case len(f.unrestorable) > 0:
+		d.end = outcome.Stall(reasonInvalid, topology.Explain(f.unrestorable))
 	case len(f.unserved) > 0:
 		if d.end = f.waitForKinds(); d.end == nil {
 			d.after = servedSoon
@@ -88,9 +91,9 @@ func (f *Facts) judge() decision {
 		d.end = outcome.Wait("", f.unanswered, "answer of access")
 	case f.unknown: // the answer wakes the cluster
 	case len(f.denied) > 0:
-		d.end = outcome.Stall(tenancy.ReasonAccessDenied, topology.Explain(append(slices.Clone(f.denied), problems...)))
+		d.end = f.refused(tenancy.ReasonAccessDenied, append(slices.Clone(f.denied), problems...))
 	case len(problems) > 0:
-		d.end = outcome.Stall(reasonInvalid, topology.Explain(problems))
+		d.end = f.refused(reasonInvalid, problems)
 	default:
 		d.step = translate
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +19,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/restoredspec"
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/access"
@@ -33,6 +35,11 @@ type Facts struct {
 	// starting means that this process may still fill the caches of existing kinds.
 	unserved []string
 	starting bool
+	// stored is the Cluster as it is stored. The cluster of input also has the configuration that a restore puts back.
+	stored   *provv1.Cluster
+	restored restoredspec.Result
+	// unrestorable says why that configuration cannot be put back.
+	unrestorable field.ErrorList
 	// denied lists the references to Secrets of other namespaces that the cluster may not use. unknown means that the
 	// answer is missing, and unanswered says why, if that lasts.
 	denied     field.ErrorList
@@ -40,6 +47,8 @@ type Facts struct {
 	unanswered string
 	// rival is another manager that may claim an unclaimed cluster.
 	rival string
+	// podSecurity is the Secret with the Pod Security configuration.
+	podSecurity *corev1.Secret
 	// machines holds the machines of a deleted cluster, sorted by name.
 	machines []*clusterv1.Machine
 	// deployments holds the MachineDeployments of a live cluster.
@@ -51,7 +60,7 @@ type Facts struct {
 func (f *Facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
 
 func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
-	facts := &Facts{input: topology.Input{Cluster: cluster}, now: h.Now()}
+	facts := &Facts{input: topology.Input{Cluster: cluster}, stored: cluster, now: h.Now()}
 	facts.starting = facts.now.Sub(h.registered) < cachesFill
 	var err error
 	if facts.capiCluster, err = clients.Optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
@@ -66,6 +75,9 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 	if err := h.gatherLive(facts); err != nil {
 		return nil, err
 	}
+	if err := h.gatherRestored(facts); err != nil {
+		return nil, err
+	}
 	if err := h.gatherSchemas(&facts.input); err != nil {
 		return nil, err
 	}
@@ -74,11 +86,15 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 		return nil, err
 	}
 	for _, gather := range []func(*topology.Input) error{
-		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered, h.gatherRestore,
+		h.gatherConfigs, h.gatherCredentials, h.gatherProviders, h.gatherRegistered, h.gatherRestore,
+		h.gatherPodSecurity,
 	} {
 		if err := gather(&facts.input); err != nil {
 			return nil, err
 		}
+	}
+	if facts.podSecurity, err = h.podSecurity(cluster); err != nil {
+		return nil, err
 	}
 	return facts, h.gatherAccess(facts)
 }
@@ -137,11 +153,11 @@ func (h *handler) gatherLive(facts *Facts) error {
 	if topology.Owner(cluster, h.InstanceID, facts.hasChildren()) != topology.Unclaimed {
 		return nil
 	}
-	if err := h.readLive(facts); err != nil || facts.hasChildren() || h.Rival == nil {
+	if err := h.readLive(facts); err != nil || facts.hasChildren() {
 		return err
 	}
 	var err error
-	if facts.rival, err = h.Rival(h.ctx); err != nil {
+	if facts.rival, err = h.Rival.Running(h.ctx); err != nil {
 		return fmt.Errorf("claim cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil

@@ -442,7 +442,7 @@ func registeredEtcd(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.E
 // The Cluster repeats the control plane's warnings.
 func TestOnChange_RepeatsWarnings(t *testing.T) {
 	t.Parallel()
-	warnings := []string{"ConfigurationUnderstood", "EtcdQuorum", "RenderVersionsKnown"}
+	warnings := []string{"ConfigurationUnderstood", "EtcdQuorum", "RenderVersionsKnown", "AgentsUpgraded"}
 	for _, warning := range warnings {
 		w := newWorld(t, func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
 		conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: warning, Status: "False",

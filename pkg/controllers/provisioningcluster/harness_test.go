@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +31,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/observe/metrics"
@@ -45,12 +49,18 @@ type world struct {
 	controlPlane *rkev1.RKEControlPlane
 	machines     []*clusterv1.Machine
 	deployments  []*clusterv1.MachineDeployment
+	snapshots    map[string]*rkev1.ETCDSnapshot
 	schemas      map[string]*mgmtv3.DynamicSchema
+	templates    map[string]*mgmtv3.PodSecurityAdmissionConfigurationTemplate
+	others       []*provv1.Cluster
 	secrets      map[string]*corev1.Secret
 	configs      map[string]*unstructured.Unstructured
-	applyErr     error
-	unserved     bool
-	clock        time.Time
+	// providers are the served kinds of other infrastructure providers, as KIND.GROUP.
+	providers map[string]bool
+	applyErr  error
+	patchErr  error
+	unserved  bool
+	clock     time.Time
 	// uncached means that a CAPI Cluster exists that no cache shows yet.
 	uncached bool
 	// rival is another manager that runs here, rivalErr the error of finding out.
@@ -90,11 +100,18 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	clusterCache := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
 	clusterCache.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).AnyTimes()
 	clusterCache.EXPECT().GetByIndex(provv1.IndexByCluster, gomock.Any()).Return(nil, nil).AnyTimes()
+	clusterCache.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*provv1.Cluster,
+		error) {
+		return append(slices.Clone(w.others), w.cluster), nil
+	}).AnyTimes()
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
 	clusters.EXPECT().OnChange(gomock.Any(), handlerName, gomock.Any()).Do(
 		func(_ context.Context, _ string, h generic.ObjectHandler[*provv1.Cluster]) { handle = h })
 	clusters.EXPECT().Patch("fleet-default", gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(
 		func(_, _ string, kind types.PatchType, patch []byte, _ ...string) (*provv1.Cluster, error) {
+			if w.patchErr != nil {
+				return nil, w.patchErr
+			}
 			return w.store("patch cluster", w.patched(kind, patch)), nil
 		}).AnyTimes()
 	clusters.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
@@ -117,8 +134,10 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 		Clusters:    clusters, ManagementClusters: w.managementClusters(ctrl),
 		CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
-		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
-		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
+		Snapshots:      w.snapshotController(ctrl),
+		DynamicSchemas: w.schemaController(ctrl), CRDs: w.definitions(ctrl), Secrets: w.secretController(ctrl),
+		PodSecurityTemplates: w.templateController(ctrl),
+		DynamicKinds:         dynamicKinds{w}, Apply: applier{w},
 		InstanceID: instance, Now: func() time.Time { return w.clock },
 		Rival: func(context.Context) (string, error) { return w.rival, w.rivalErr },
 		Token: func() (string, error) { return "q5wzxk7d", nil },
@@ -273,6 +292,24 @@ func (w *world) schemaController(
 	return controller
 }
 
+func (w *world) definitions(ctrl *gomock.Controller) *fake.MockNonNamespacedControllerInterface[
+	*apiextv1.CustomResourceDefinition, *apiextv1.CustomResourceDefinitionList] {
+	controller := fake.NewMockNonNamespacedControllerInterface[*apiextv1.CustomResourceDefinition,
+		*apiextv1.CustomResourceDefinitionList](ctrl)
+	reader := fake.NewMockNonNamespacedCacheInterface[*apiextv1.CustomResourceDefinition](ctrl)
+	reader.EXPECT().AddIndexer(indexByKind, gomock.Any()).AnyTimes()
+	reader.EXPECT().GetByIndex(indexByKind, gomock.Any()).DoAndReturn(
+		func(_, kind string) ([]*apiextv1.CustomResourceDefinition, error) {
+			if !w.providers[kind] {
+				return nil, nil
+			}
+			return []*apiextv1.CustomResourceDefinition{{}}, nil
+		}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
 func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerInterface[*corev1.Secret,
 	*corev1.SecretList] {
 	controller := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
@@ -280,9 +317,50 @@ func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerIn
 	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string) (*corev1.Secret, error) {
 		return get(w.secrets[namespace+"/"+name], name)
 	}).AnyTimes()
+	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*corev1.Secret,
+		error) {
+		return slices.SortedFunc(maps.Values(w.secrets), func(a, b *corev1.Secret) int {
+			return strings.Compare(a.Name, b.Name)
+		}), nil
+	}).AnyTimes()
+	controller.EXPECT().Create(gomock.Any()).DoAndReturn(w.keepSecret("create")).AnyTimes()
+	controller.EXPECT().Update(gomock.Any()).DoAndReturn(w.keepSecret("update")).AnyTimes()
+	controller.EXPECT().Delete(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(namespace, name string, o *metav1.DeleteOptions) error {
+		if o.Preconditions == nil || *o.Preconditions.UID != w.secrets[namespace+"/"+name].UID {
+			w.t.Errorf("preconditions %+v", o.Preconditions)
+		}
+		w.writes = append(w.writes, "delete Secret "+name)
+		delete(w.secrets, namespace+"/"+name)
+		return nil
+	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
 	controller.EXPECT().Informer().Return(informer()).AnyTimes()
 	return controller
+}
+
+func (w *world) templateController(
+	ctrl *gomock.Controller,
+) mgmtcontrollers.PodSecurityAdmissionConfigurationTemplateController {
+	controller := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.PodSecurityAdmissionConfigurationTemplate,
+		*mgmtv3.PodSecurityAdmissionConfigurationTemplateList](ctrl)
+	reader := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.PodSecurityAdmissionConfigurationTemplate](ctrl)
+	reader.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.PodSecurityAdmissionConfigurationTemplate,
+		error) {
+		return get(w.templates[name], name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+// keepSecret stores a Secret.
+func (w *world) keepSecret(what string) func(*corev1.Secret) (*corev1.Secret, error) {
+	return func(secret *corev1.Secret) (*corev1.Secret, error) {
+		w.writes = append(w.writes, what+" Secret "+secret.Name)
+		w.secrets[secret.Namespace+"/"+secret.Name] = secret.DeepCopy()
+		return secret, nil
+	}
 }
 
 // dynamicKinds simulates the kinds of node drivers.

@@ -21,12 +21,12 @@ func NewReader(d Deps) *Reader { return &Reader{newHandler(d)} }
 func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	in := topology.Input{Cluster: cluster}
 	for _, gather := range []func(*topology.Input) error{
-		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials,
+		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials, r.handler.gatherProviders,
 		func(in *topology.Input) error {
 			_,
 				err := r.handler.gatherReplicas(in)
 			return err
-		}, r.handler.gatherRegistered, r.handler.gatherRestore,
+		}, r.handler.gatherRegistered, r.handler.gatherRestore, r.handler.gatherPodSecurity,
 	} {
 		if err := gather(&in); err != nil {
 			return in, err

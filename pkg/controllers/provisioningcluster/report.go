@@ -44,6 +44,10 @@ func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster
 			conditions.Set(&status.Conditions, line, facts.now)
 		}
 		retry = outcome.Retry{After: again.After, Err: errors.Join(retry.Err, again.Err)}
+	} else if cluster.Spec.RKEConfig == nil { // imported
+		for _, line := range understood(cluster, nil, nil) {
+			conditions.Set(&status.Conditions, line, facts.now)
+		}
 	}
 	if d.step == translate || d.end != nil {
 		conditions.Set(&status.Conditions, stalled(done), facts.now)
@@ -52,7 +56,8 @@ func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster
 		}
 	}
 	if isFirst(cluster, done) && conditions.Get(status.Conditions, provv1.ConditionReconciling) == nil {
-		conditions.Set(&status.Conditions, topology.Unreached(), facts.now) // controller cluster goes on from here
+		// Controller cluster goes on from here.
+		conditions.Set(&status.Conditions, topology.Unreached(cluster), facts.now)
 	}
 	if done.identity == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
@@ -120,7 +125,8 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 		return nil
 	}
 	var out []conditions.Condition
-	for _, conditionType := range []string{planner.ConditionEtcdQuorum, planner.ConditionRenderVersions} {
+	for _, conditionType := range []string{planner.ConditionEtcdQuorum, planner.ConditionRenderVersions,
+		planner.ConditionAgentsUpgraded} {
 		if found := conditions.Get(controlPlane.Status.Conditions, conditionType); found != nil {
 			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason,
 				Message: found.Message})
@@ -204,7 +210,7 @@ func (h *handler) reportRemoval(facts *Facts, end error) (*provv1.Cluster, error
 // progress of a deletion and of a pause, so that is no mere text.
 func onlyTexts(cluster *provv1.Cluster, status *provv1.ClusterStatus) bool {
 	ready := conditions.Get(status.Conditions, provv1.ConditionReady)
-	if !cluster.DeletionTimestamp.IsZero() || ready != nil && ready.Reason == string(planner.ReasonPaused) {
+	if !cluster.DeletionTimestamp.IsZero() || ready != nil && ready.Message == planner.PausedMessage {
 		return false
 	}
 	before, after := cluster.Status, *status

@@ -9,6 +9,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
 // A field without effect is reported with the control plane's message until it is removed, without a write in every
@@ -17,7 +18,7 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
 		w.controlPlane = &rkev1.RKEControlPlane{}
-		w.cluster.Spec.RedeploySystemAgentGeneration = 2
+		w.cluster.Spec.DefaultPodSecurityPolicyTemplateName = "old"
 	})
 	handle := w.register()
 	pass := func() *rkev1.GenericCondition {
@@ -28,7 +29,7 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 		}
 		return conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood")
 	}
-	const field = "spec.redeploySystemAgentGeneration: has no effect"
+	const field = "spec.defaultPodSecurityPolicyTemplateName: has no effect"
 	if got := pass(); got == nil || got.Status != "False" || got.Reason != "FieldWithoutEffect" ||
 		!strings.HasPrefix(got.Message, field) {
 		t.Fatalf("condition %+v", got)
@@ -43,7 +44,7 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 	}
 	w.controlPlane.Status.Conditions = nil
 	pass()
-	w.cluster.Spec.RedeploySystemAgentGeneration = 0
+	w.cluster.Spec.DefaultPodSecurityPolicyTemplateName = ""
 	if got := pass(); got.Status != "True" || got.Message != "" {
 		t.Errorf("condition %+v", got)
 	}
@@ -84,5 +85,19 @@ func TestOnChange_TellsOfSafeValuesWhileAccessIsNotAnswered(t *testing.T) {
 	registry("registry.example.com")(w)
 	if got := pass(w.register()); got.Status != "True" {
 		t.Errorf("the field is right: condition %+v", got)
+	}
+}
+
+// Users wait for a pause, so its text is not held back like others.
+func TestOnlyTexts_APauseIsMore(t *testing.T) {
+	status := func(message string) provv1.ClusterStatus {
+		return provv1.ClusterStatus{Conditions: []rkev1.GenericCondition{{Type: provv1.ConditionReady,
+			Status: rkev1.ConditionUnknown, Reason: rkev1.ReasonWaiting, Message: message}}}
+	}
+	for message, want := range map[string]bool{"draining node": true, planner.PausedMessage: false} {
+		next := status(message)
+		if got := onlyTexts(&provv1.Cluster{Status: status("configuring")}, &next); got != want {
+			t.Errorf("%s: %v", message, got)
+		}
 	}
 }

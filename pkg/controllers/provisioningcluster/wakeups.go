@@ -3,6 +3,7 @@ package provisioningcluster
 import (
 	"context"
 	"errors"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
@@ -23,6 +25,9 @@ const indexBySchema = "drover-by-dynamic-schema"
 
 // indexByReference finds Clusters by the Secrets of other namespaces that they name, as NAMESPACE/NAME.
 const indexByReference = "drover-by-reference"
+
+// indexByPodSecurity finds Clusters by the names of their PodSecurityAdmissionConfigurationTemplates.
+const indexByPodSecurity = "drover-by-pod-security-template"
 
 // index adds the indexes of Clusters. Controller cluster uses the one by management cluster, too.
 func (h *handler) index() {
@@ -46,6 +51,13 @@ func (h *handler) index() {
 	h.clusters.AddIndexer(provv1.IndexByNodeInfra, func(c *provv1.Cluster) ([]string, error) {
 		return topology.InfraKeys(c), nil
 	})
+	h.clusters.AddIndexer(indexByPodSecurity, func(c *provv1.Cluster) ([]string, error) {
+		if name := topology.PodSecurityTemplate(c); name != "" {
+			return []string{name}, nil
+		}
+		return nil, nil
+	})
+	h.clusters.AddIndexer(indexBySnapshot, bySnapshot)
 	h.clusters.AddIndexer(indexBySchema, func(c *provv1.Cluster) ([]string, error) {
 		var names []string
 		for _, ref := range topology.ConfigRefs(c) {
@@ -66,14 +78,19 @@ func (h *handler) wake(ctx context.Context) error {
 	})
 	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, (*mgmtv3.Cluster).GetName)
 	bySchema := wakeup.ByIndex[*mgmtv3.DynamicSchema](h.clusters, indexBySchema, (*mgmtv3.DynamicSchema).GetName)
+	byTemplate := wakeup.ByIndex[*mgmtv3.PodSecurityAdmissionConfigurationTemplate](h.clusters, indexByPodSecurity,
+		(*mgmtv3.PodSecurityAdmissionConfigurationTemplate).GetName)
 	return errors.Join(
+		wakeup.On(ctx, h.Clusters, byTemplate, h.PodSecurityTemplates),
 		wakeup.On(ctx, h.Clusters, byManagement, h.ManagementClusters),
 		wakeup.On(ctx, h.Clusters, ofControlPlane, h.ControlPlanes),
 		wakeup.On(ctx, h.Clusters, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters),
 		wakeup.On(ctx, h.Clusters, h.ofMachine, h.Machines),
 		wakeup.On(ctx, h.Clusters, h.ofMachineDeployment, h.MachineDeployments),
 		wakeup.On(ctx, h.Clusters, bySchema, h.DynamicSchemas),
-		wakeup.On(ctx, h.Clusters, h.ofCredential, h.Secrets),
+		wakeup.On(ctx, h.Clusters, h.ofSnapshot, h.Snapshots),
+		h.wakeByProvider(ctx),
+		wakeup.On(ctx, h.Clusters, h.ofSecret, h.Secrets),
 	)
 }
 
@@ -113,6 +130,14 @@ func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.
 		}
 	}
 	return []wakeup.Key{{Namespace: md.Namespace, Name: md.Spec.ClusterName}}
+}
+
+// ofSecret wakes the cluster of a Secret with a Pod Security configuration, and those of ofCredential.
+func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
+	if cluster, ok := strings.CutSuffix(secret.Name, naming.PodSecurity("")); ok {
+		return []wakeup.Key{{Namespace: secret.Namespace, Name: cluster}}
+	}
+	return h.ofCredential(secret)
 }
 
 // ofCredential wakes the clusters that name a Secret as their credential. It wakes the clusters of other namespaces

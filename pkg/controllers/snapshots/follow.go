@@ -2,11 +2,7 @@ package snapshots
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"hash/fnv"
-	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/reach/proxy"
-	"github.com/drover-io/drover/pkg/reach/tunnel"
 )
 
 const (
@@ -96,7 +91,7 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 			wait = 0
 		case <-timer.C:
 		}
-		changed, err := f.guarded(ctx, cluster, v)
+		changed, err := proxy.Guarded(func() (bool, error) { return f.look(ctx, cluster, v) })
 		limit := every
 		switch {
 		case ctx.Err() != nil:
@@ -105,9 +100,10 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 			told = false
 		default:
 			limit = seldom
-			if !told && !isAway(err) {
+			if !told && !proxy.IsAway(err) {
 				told = true
-				log.WithField(logrus.ErrorKey, truncated(err)).Info("Cannot update the ETCDSnapshots of the cluster")
+				log.WithField(logrus.ErrorKey, proxy.Shortened(err)).
+					Info("Cannot update the ETCDSnapshots of the cluster")
 			}
 		}
 		// This limits how often a cluster with constant changes is polled.
@@ -118,32 +114,8 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 	}
 }
 
-// truncated shortens an error, because the cluster may have written most of its text.
-func truncated(err error) string {
-	const limit = 2048
-	if text := err.Error(); len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return err.Error()
-}
-
 func offset(cluster types.NamespacedName) time.Duration {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(cluster.String()))
 	return time.Duration(hash.Sum64() % uint64(every))
-}
-
-// isAway reports that the cluster has no connection. Other conditions already show that.
-func isAway(err error) bool {
-	return errors.Is(err, proxy.ErrNotAvailable) || errors.Is(err, tunnel.ErrNotConnected)
-}
-
-// guarded calls look and turns a panic into an error, as handlers do.
-func (f *followers) guarded(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
-	return f.look(ctx, cluster, v)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,15 +97,5 @@ func TestPages_ReturnErrors(t *testing.T) {
 	if err := pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read); !errors.Is(err,
 		io.ErrUnexpectedEOF) {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-func TestTruncated_TruncatesErrors(t *testing.T) {
-	t.Parallel()
-	if got := truncated(errors.New(strings.Repeat("x", 1<<20))); len(got) > 3000 {
-		t.Errorf("%d bytes", len(got))
-	}
-	if got := truncated(errors.New("short")); got != "short" {
-		t.Errorf("the text is %q", got)
 	}
 }

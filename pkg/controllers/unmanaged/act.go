@@ -117,6 +117,7 @@ func (h *handler) register(f facts) (bool, error) {
 		h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, 0)
 		return false, nil
 	}
+	h.removeFormerNode(cluster, &f.host)
 	// Until Cluster API makes the Machine the owner. Without an owner, they would outlive the cluster if the Machine is
 	// never created.
 	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.capi.Name,

@@ -17,6 +17,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/disruption"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -26,7 +27,9 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Names of the handlers. Hosts persist them in metrics, do not change.
@@ -57,6 +60,15 @@ type Deps struct {
 	Clusters       provcontrollers.ClusterController
 	// Tokens have the limits of the tokens with which hosts register.
 	Tokens mgmtcontrollers.ClusterRegistrationTokenController
+	// ControlPlanes show what the hosts of a cluster have installed. RKEClusters have the time after which a host that
+	// is away is removed.
+	ControlPlanes rkecontrollers.RKEControlPlaneController
+	RKEClusters   rkecontrollers.RKEClusterController
+	// Downstream reaches the nodes of clusters. With nil, Drover removes no host that is away, and no node of a former
+	// host.
+	Downstream proxy.ClientGetter
+	// Disruptions counts removed hosts; nil counts nothing.
+	Disruptions Counter
 	// HostsWithoutNode limits the registered hosts of a cluster without a node; 0 means the default.
 	HostsWithoutNode int
 	// InstanceID marks the Clusters of this instance.
@@ -67,8 +79,15 @@ type Deps struct {
 	Now func() time.Time
 }
 
+// Counter counts the disruptions that Drover begins; metrics.Disruptions implements it.
+type Counter interface {
+	Count(cause disruption.Cause, n int)
+}
+
 type handler struct {
 	Deps
+	// lasso's handlers get no context
+	ctx            context.Context
 	secrets        corecontrollers.SecretCache
 	bootstraps     rkecontrollers.RKEBootstrapCache
 	customMachines rkecontrollers.CustomMachineCache
@@ -76,6 +95,9 @@ type handler struct {
 	capiClusters   capicontrollers.ClusterCache
 	clusters       provcontrollers.ClusterCache
 	tokens         mgmtcontrollers.ClusterRegistrationTokenCache
+	controlPlanes  rkecontrollers.RKEControlPlaneCache
+	rkeClusters    rkecontrollers.RKEClusterCache
+	plans          *planstore.Plans
 	written        *ownwrites.Log
 	claims         claims
 	known          known
@@ -83,7 +105,7 @@ type handler struct {
 
 // Register adds the handlers, their indexes and their wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	h := newHandler(d)
+	h := newHandler(ctx, d)
 	d.Secrets.OnChange(clients.Only(ctx, isRequest), requestHandler, h.onRequest)
 	d.CustomMachines.OnChange(ctx, machineHandler, h.onCustomMachine)
 	if err := errors.Join(
@@ -99,20 +121,32 @@ func Register(ctx context.Context, d Deps) error {
 		}, d.Bootstraps),
 		wakeup.On(ctx, d.Secrets, func(m *rkev1.CustomMachine) []wakeup.Key { return h.requestOf(m, clusterLabel(m)) },
 			d.CustomMachines),
-		wakeup.On(ctx, d.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
-			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
-		}, d.Clusters),
 		wakeup.On(ctx, d.Secrets, h.registersWith, d.Tokens),
-		wakeup.On(ctx, d.CustomMachines, func(c *clusterv1.Cluster) []wakeup.Key {
-			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
-		}, d.CAPIClusters),
+		h.wakeCustomMachines(ctx),
 	); err != nil {
 		return fmt.Errorf("watch for hosts that register: %w", err)
 	}
 	return nil
 }
 
-func newHandler(d Deps) *handler {
+// wakeCustomMachines adds the wake-ups of hosts that are machines.
+func (h *handler) wakeCustomMachines(ctx context.Context) error {
+	return errors.Join(
+		wakeup.On(ctx, h.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
+			return h.customMachinesOf(c.Namespace, c.Name)
+		}, h.Clusters),
+		wakeup.On(ctx, h.CustomMachines, func(c *clusterv1.Cluster) []wakeup.Key {
+			return h.customMachinesOf(c.Namespace, c.Name)
+		}, h.CAPIClusters),
+		wakeup.On(ctx, h.CustomMachines, func(c *rkev1.RKECluster) []wakeup.Key {
+			return h.customMachinesOf(c.Namespace, topology.CAPIOwner(c.OwnerReferences, "Cluster"))
+		}, h.RKEClusters),
+		wakeup.On(ctx, h.CustomMachines, hostOf, h.Machines),
+		wakeup.On(ctx, h.CustomMachines, h.hostOfPlan, h.Secrets),
+	)
+}
+
+func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -121,10 +155,19 @@ func newHandler(d Deps) *handler {
 	}
 	d.HostsWithoutNode = cmp.Or(d.HostsWithoutNode, registration.DefaultHostsWithoutNode)
 	h := &handler{
-		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(),
-		machines:     d.Machines.Cache(),
-		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), tokens: d.Tokens.Cache(),
-		written: ownwrites.New(),
+		Deps:           d,
+		ctx:            ctx,
+		secrets:        d.Secrets.Cache(),
+		bootstraps:     d.Bootstraps.Cache(),
+		customMachines: d.CustomMachines.Cache(),
+		machines:       d.Machines.Cache(),
+		capiClusters:   d.CAPIClusters.Cache(),
+		clusters:       d.Clusters.Cache(),
+		tokens:         d.Tokens.Cache(),
+		controlPlanes:  d.ControlPlanes.Cache(),
+		rkeClusters:    d.RKEClusters.Cache(),
+		plans:          planstore.NewPlans(d.Secrets.Cache(), d.Secrets),
+		written:        ownwrites.New(),
 	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.secrets.AddIndexer(indexRequests, func(s *corev1.Secret) ([]string, error) {
@@ -139,6 +182,8 @@ func newHandler(d Deps) *handler {
 		}
 		return nil, nil
 	})
+	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
+	h.machines.AddIndexer(planstore.ByPlanSecret, planstore.IndexByPlanSecret)
 	h.machines.AddIndexer(indexWaiting, func(m *clusterv1.Machine) ([]string, error) {
 		if isWaiting(m) {
 			cluster := types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName}
@@ -155,6 +200,9 @@ func newHandler(d Deps) *handler {
 	})
 	return h
 }
+
+// customMachine is the kind of the infrastructure of hosts that register.
+var customMachine = rkev1.SchemeGroupVersion.WithKind("CustomMachine").GroupKind()
 
 func isRequest(secret *corev1.Secret) bool { return secret.Type == rkev1.SecretTypeMachineRequest }
 
@@ -255,15 +303,4 @@ func (h *handler) onRequest(key string, request *corev1.Secret) (*corev1.Secret,
 		gathered.since = h.known.firstSeen(key, request.UID, gathered.now)
 	}
 	return request, h.act(gathered, decide(gathered))
-}
-
-func (h *handler) onCustomMachine(_ string, machine *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
-	if machine == nil || machine.DeletionTimestamp != nil || h.written.Behind(machine, h.Now()) {
-		return machine, nil
-	}
-	act, err := h.mayReport(machine)
-	if err != nil || !act {
-		return machine, err // an event of the CustomMachine, its CAPI Cluster or its Cluster requeues it
-	}
-	return h.report(machine)
 }

@@ -45,6 +45,8 @@ type facts struct {
 	named objects
 	// made means that this process has just created the Machine, and the cache does not show it yet.
 	made bool
+	// leaver means that another Machine, whose node has the name of the host's node, is being deleted.
+	leaver bool
 	// claimed means that a machine with that identity is being created for another cluster.
 	claimed bool
 	// waiting counts the cluster's registered hosts without a node: servers if the host is to be one, otherwise the
@@ -126,7 +128,9 @@ func decide(f facts) decision {
 		return decision{do: remove}
 	}
 	d := f.decide()
-	d.again = left
+	if d.again == 0 || left < d.again {
+		d.again = left
+	}
 	return d
 }
 
@@ -147,11 +151,8 @@ func (f *facts) decide() decision {
 	if refusal := f.refusesAll(); refusal != "" {
 		return refused(refusal)
 	}
-	if f.capi == nil || topology.IsPaused(f.capi) {
+	if f.awaits() {
 		return decision{do: wait}
-	}
-	if f.tokenName != "" && f.token == nil {
-		return decision{do: wait} // the token was revoked, or the cache is behind
 	}
 	machine, refusal := f.known()
 	if refusal == "" {
@@ -160,7 +161,15 @@ func (f *facts) decide() decision {
 	if refusal != "" {
 		return refused(refusal)
 	}
+	if machine == nil && !f.made && f.leaver {
+		return decision{do: wait, again: shortly} // its deletion would delete the new node
+	}
 	return f.accepts(machine)
+}
+
+// awaits reports that the cluster is not there or paused. Or the token was revoked, or the cache is behind.
+func (f *facts) awaits() bool {
+	return f.capi == nil || topology.IsPaused(f.capi) || f.tokenName != "" && f.token == nil
 }
 
 // refuses returns why the host may not register, "" if it may. machine is nil for a host without a Machine.

@@ -26,10 +26,19 @@
 // The package also writes the status of CustomMachines. The host exists, so its infrastructure is ready at once, and
 // the planner gives it a plan. For Cluster API it is provisioned when its node is known (machinenodelookup).
 //
+// # Hosts that leave
+//
+// A finalizer holds a deleted CustomMachine until the host is cleaned (leave.go). At that moment the node is drained, the
+// etcd member has left, and the host still has its credential. The host gets one last plan, and a deadline. The
+// finalizer has the name of Rancher's, which every release and Rancher remove.
+//
+// A host that is away for longer than its cluster allows is removed (away.go). A host that registers again removes the
+// node of its former Machine (formernode.go), because a node keeps the label of the machine that it was first.
+//
 // The package ignores requests and machines of clusters of other instances.
 //
 // # Wake-ups
 //
-// Object: Secret (machine request) and CustomMachine. Woken by: Cluster, CAPI Cluster, Machine, RKEBootstrap,
-// CustomMachine (of that name or identity), ClusterRegistrationToken (of the request).
+// Object: Secret (machine request) and CustomMachine. Woken by: Cluster, CAPI Cluster, RKECluster, Machine,
+// RKEBootstrap, CustomMachine (of that name or identity), ClusterRegistrationToken (of the request), Secret (plan).
 package unmanaged

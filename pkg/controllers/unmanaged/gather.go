@@ -7,9 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/registration"
-	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
@@ -56,28 +54,10 @@ func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
 		return fmt.Errorf("count the hosts of cluster %s without a node: %w", cluster, err)
 	}
 	f.waiting = len(waiting)
+	if f.leaver, err = h.leaverOf(cluster, f.host.Node()); err != nil {
+		return err
+	}
 	f.made = f.named.machine == nil && h.written.Left(made(f.request, "Machine"), f.now) > 0
 	f.claimed = h.claims.byAnother(f.host.ID, cluster, f.now)
 	return nil
-}
-
-// mayReport returns false for machines of clusters of other instances, and while the machine or its cluster is paused.
-// A cluster without a provisioning Cluster belongs to every instance.
-func (h *handler) mayReport(machine *rkev1.CustomMachine) (bool, error) {
-	name := clusterLabel(machine)
-	if topology.IsPaused(nil, machine) || name == "" {
-		return false, nil
-	}
-	cluster, err := clients.Optional(h.capiClusters.Get(machine.Namespace, name))
-	if err != nil {
-		return false, fmt.Errorf("read Cluster API's Cluster %s/%s: %w", machine.Namespace, name, err)
-	}
-	if topology.IsPaused(cluster) {
-		return false, nil
-	}
-	provisioning, err := clients.Optional(h.clusters.Get(machine.Namespace, name))
-	if err != nil {
-		return false, fmt.Errorf("read Cluster %s/%s: %w", machine.Namespace, name, err)
-	}
-	return provisioning == nil || topology.IsOurs(provisioning, h.InstanceID), nil
 }

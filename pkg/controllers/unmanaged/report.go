@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
@@ -21,8 +20,12 @@ func (h *handler) report(machine *rkev1.CustomMachine) (*rkev1.CustomMachine, er
 	if equality.Semantic.DeepEqual(machine.Status, changed.Status) {
 		return machine, nil
 	}
+	return h.writeStatus(machine, changed)
+}
+
+func (h *handler) writeStatus(machine, changed *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
 	updated, err := h.CustomMachines.UpdateStatus(changed)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if isStale(err) {
 		return machine, nil // an event follows
 	}
 	if err != nil {

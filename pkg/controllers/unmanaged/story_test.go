@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -313,4 +314,36 @@ func TestStory_DeletedMachineIsNotMadeAgainByItself(t *testing.T) {
 			t.Errorf("the machines are %v", machines)
 		}
 	})
+}
+
+// A deleted CustomMachine loses the finalizer that Rancher set, if Drover manages its cluster. It keeps others.
+func TestStory_DeletedHostLosesTheFinalizerOfRancher(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mark  string
+		wants []string
+	}{
+		"an own cluster":           {instance, []string{"example.com/guard"}},
+		"a cluster of another one": {"another", []string{"wrangler.cattle.io/unmanaged-machine", "example.com/guard"}},
+		"a cluster without a mark": {"", []string{"wrangler.cattle.io/unmanaged-machine", "example.com/guard"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				w.ask(demo, role("worker"))
+				w.pass(2 * time.Minute)
+				_, err := w.user.RKE.CustomMachine().Patch(namespace, host, types.MergePatchType, []byte(
+					`{"metadata":{"finalizers":["wrangler.cattle.io/unmanaged-machine","example.com/guard"]}}`))
+				must(t, err)
+				_, err = w.user.Provisioning.Cluster().Patch(namespace, "demo", types.MergePatchType,
+					[]byte(`{"metadata":{"annotations":{"drover.io/instance":"`+tc.mark+`"}}}`))
+				must(t, err)
+				w.quiet(time.Minute)
+				must(t, w.user.RKE.CustomMachine().Delete(namespace, host, &metav1.DeleteOptions{}))
+				w.pass(time.Minute)
+				if diff := cmp.Diff(tc.wants, w.custom().Finalizers); diff != "" {
+					t.Errorf("finalizers (-want +got):\n%s", diff)
+				}
+				w.quiet(time.Hour)
+			})
+		})
+	}
 }

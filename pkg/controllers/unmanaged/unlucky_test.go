@@ -155,7 +155,7 @@ func TestStory_CustomMachinesThatAreLeftAlone(t *testing.T) {
 				}
 				tt.after(w)
 				w.pass(time.Second)
-				w.wrote("update custommachines.rke.cattle.io/status")
+				w.wrote("patch custommachines.rke.cattle.io", "update custommachines.rke.cattle.io/status")
 				w.quiet(time.Hour)
 			})
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -21,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
@@ -60,6 +65,9 @@ type world struct {
 	logger *logrus.Logger
 	// skew is how far the controller's clock is ahead of the API server's.
 	skew time.Duration
+	// nodes is the API of cluster demo, which has no kubeconfig until reachable is true.
+	nodes     *fake.Clientset
+	reachable atomic.Bool
 	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
@@ -78,7 +86,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, log: &bytes.Buffer{}, logger: logrus.New()}
+		w := &world{T: t, log: &bytes.Buffer{}, logger: logrus.New(), nodes: fake.NewClientset()}
 		w.logger.SetOutput(w.log)
 		w.api = memkube.New(memkube.Options{
 			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other},
@@ -92,6 +100,14 @@ func inWorld(t *testing.T, f func(w *world)) {
 		defer func() { w.stop() }()
 		f(w)
 	})
+}
+
+// Client makes the world the connection to its clusters.
+func (w *world) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
+	if !w.reachable.Load() {
+		return nil, proxy.ErrNotAvailable
+	}
+	return w.nodes, nil
 }
 
 func cluster(namespace, name, id string) *provv1.Cluster {
@@ -118,6 +134,7 @@ func (w *world) start() {
 	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
 		Machines: c.CAPI.Machine(), Tokens: c.Management.ClusterRegistrationToken(),
+		Downstream: w, ControlPlanes: c.RKE.RKEControlPlane(), RKEClusters: c.RKE.RKECluster(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: w.logger,
 		Now: func() time.Time { return time.Now().Add(w.skew) },
 	}))

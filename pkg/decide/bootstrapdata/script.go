@@ -114,13 +114,14 @@ func Linux(s Script) (string, error) {
 	var out strings.Builder
 	out.WriteString(shebang + "\n")
 	for _, v := range slices.Concat(user, s.serverVariables()) {
-		out.WriteString("export " + v.name + "=" + shellQuote(v.value) + "\n")
+		out.WriteString("export " + v.name + "=" + ShellQuote(v.value) + "\n")
 	}
 	out.WriteString("\n" + withoutShebang(s.Installer))
 	return out.String(), nil
 }
 
-func shellQuote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
+// ShellQuote returns a value in single quotes for a POSIX shell.
+func ShellQuote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
 
 func withoutShebang(script string) string {
 	if !strings.HasPrefix(script, "#!") {

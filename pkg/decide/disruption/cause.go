@@ -38,6 +38,8 @@ const (
 	HealthCheckFailed Cause = "health-check-failed"
 	// HealthMachineFailed: a machine could not be created or never became a node, and another replaces it.
 	HealthMachineFailed Cause = "health-machine-failed"
+	// HealthHostMissing: a registered host was away for longer than its cluster allows, and is removed.
+	HealthHostMissing Cause = "health-host-missing"
 
 	// CommandRoll: a command to move machines to another render version.
 	CommandRoll Cause = "command-roll"
@@ -60,7 +62,7 @@ func Causes() []Cause {
 		CommandRestore, CommandRoll, CommandSnapshot, CommandRotateCertificates, CommandRotateKeys,
 		EditVersion, EditReinstall, EditConfiguration, EditEtcd, EditRegistries, EditNetworking, EditObject,
 		EditMachine, EditPool, EditSettings,
-		HealthServerLost, HealthCheckFailed, HealthMachineFailed,
+		HealthServerLost, HealthCheckFailed, HealthMachineFailed, HealthHostMissing,
 		Unknown,
 	}
 }

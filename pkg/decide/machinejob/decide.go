@@ -2,11 +2,13 @@ package machinejob
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
@@ -131,9 +133,9 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	}
 	if wait := s.PoolTurn.Sub(s.Now); s.PoolFailures > 0 && wait > 0 {
 		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, fmt.Sprintf(
-			"Creating %s waits until %s: the creation of the last %s of its pool failed. The delay grows with each "+
+			"Creating %s waits until %s: the creation of the last %s of its pool failed%s. The delay grows with each "+
 				"failure, and failing pools of a namespace take turns",
-			describe(s.Machine), s.PoolTurn.UTC().Format(time.RFC3339), machines(s.PoolFailures)))
+			describe(s.Machine), s.PoolTurn.UTC().Format(time.RFC3339), machines(s.PoolFailures), because(s.PoolCause)))
 		d.Wait, d.After = "the end of the delay after failures", min(wait, lookAgain)
 		return d
 	}
@@ -141,6 +143,27 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
 	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionUnknown, ReasonCreating, "")
 	return creating(s, d, "")
+}
+
+func because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + strings.TrimSuffix(Shown(cause), ".")
+}
+
+// longestOutput is how much of a driver's output users see, in bytes.
+const longestOutput = 200
+
+// Shown is what users see of a driver's output: its end, in one line, without what looks like a secret.
+func Shown(output string) string { return redact.Tail([]byte(output), longestOutput, nil) }
+
+// ShownIn returns the message of a condition with the output in it as users see it.
+func ShownIn(message, output string) string {
+	if output == "" || !strings.Contains(message, output) {
+		return Shown(message)
+	}
+	return strings.Replace(message, output, Shown(output), 1)
 }
 
 func machines(count int) string {

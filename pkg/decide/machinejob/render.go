@@ -27,8 +27,10 @@ const (
 	// AttemptAnnotation is the number of the attempt, from 1, on Jobs that remove a machine.
 	AttemptAnnotation = "drover.io/attempt"
 
-	container = "machine"
-	user      = int64(1000)
+	// Container is the container of a machine's Job. Other programs may add containers to its pod.
+	Container = "machine"
+
+	user = int64(1000)
 
 	createBackoff = int32(0)
 	removeBackoff = int32(3)
@@ -192,7 +194,7 @@ func podSpec(in Input, args []string) corev1.PodSpec {
 		RestartPolicy:      corev1.RestartPolicyNever,
 		ServiceAccountName: naming.MachineProvision(in.Machine.Name),
 		Containers: []corev1.Container{{
-			Name:            container,
+			Name:            Container,
 			Image:           in.Settings.Image,
 			ImagePullPolicy: pullPolicy(in.Settings.PullPolicy),
 			Args:            args,

@@ -34,9 +34,10 @@ type Snapshot struct {
 	Create  JobState
 	Removes []JobState
 	// PoolFailures is the number of consecutive failed creations of machines of the same pool and the same
-	// configuration. PoolTurn is the earliest time of the next creation.
+	// configuration. PoolTurn is the earliest time of the next creation, and PoolCause the output of the last failure.
 	PoolFailures int
 	PoolTurn     time.Time
+	PoolCause    string
 	// PullSecrets are the contents of the settings' pull secrets that exist and are usable.
 	PullSecrets map[types.NamespacedName][]byte
 	// Extended is true when the namespace has ExtensionRole, or when the role is already bound to the Job's account. A
@@ -93,7 +94,7 @@ const (
 	ActionDeleteJob ActionKind = "DeleteJob"
 	// ActionTakeBack deletes a Job whose pod has never run. It reads from the API server, like ActionConfirmGone.
 	ActionTakeBack ActionKind = "TakeBack"
-	// ActionTidy deletes everything but the state Secret.
+	// ActionTidy deletes everything but the state Secret and the output.
 	ActionTidy ActionKind = "Tidy"
 	// ActionReplace deletes the Cluster API Machine, so that another one is created.
 	ActionReplace ActionKind = "Replace"

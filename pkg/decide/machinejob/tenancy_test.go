@@ -122,8 +122,11 @@ func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 		failures int
 		turn     time.Time
 		after    time.Duration
+		cause    string
 		message  string
 	}{
+		"a cause": {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second,
+			cause: "no quota.\npassword: hunter2", message: "of its pool failed: no quota. password: ***. The delay grows"},
 		"no failure":            {},
 		"its turn has come":     {failures: 3, turn: now},
 		"its turn was long ago": {failures: 3, turn: now.Add(-time.Hour)},
@@ -139,7 +142,7 @@ func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 				CAPIMachineName: "m"},
 			CAPI: &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
 			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
-			PoolFailures: tc.failures, PoolTurn: tc.turn, Now: now,
+			PoolFailures: tc.failures, PoolTurn: tc.turn, PoolCause: tc.cause, Now: now,
 		})
 		ready := conditions.Get(got.Status.Conditions, rkev1.ConditionReady)
 		waits := ready != nil && ready.Reason == machinejob.ReasonBackOff

@@ -8,10 +8,24 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
+
+// ListsCluster reports whether a comma-separated list, as in annotation rke.cattle.io/object-authorized-for-clusters,
+// has a cluster in the namespace of the annotated object: NAME, NAMESPACE/NAME or NAMESPACE/*.
+// (docs/wire/names.md#annotations.)
+func ListsCluster(list, namespace, name string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(entry) {
+		case name, namespace + "/" + name, namespace + "/*":
+			return true
+		}
+	}
+	return false
+}
 
 // RandomTokenAlphabet is the set of characters of random tokens, each equally likely. It has no vowels and no
 // look-alikes.
@@ -77,6 +91,9 @@ func BootstrapSecret(bootstrap string) string { return SafeConcat(bootstrap, "ma
 // machine.
 func MachineState(infraMachine string) string { return SafeConcat(infraMachine, "machine", "state") }
 
+// MachineOutput names the Secret with the last output of an infrastructure machine's Jobs.
+func MachineOutput(infraMachine string) string { return SafeConcat(infraMachine, "machine", "output") }
+
 // MachineProvision names the provisioning Job of an infrastructure machine, and its Secret of files, ServiceAccount,
 // Role and RoleBinding.
 func MachineProvision(infraMachine string) string {
@@ -136,6 +153,20 @@ func MachineRequest(kind, machineID string) string {
 
 // EndpointKeys names the Secret with the keys of the tokens for a cluster's authorized endpoint.
 func EndpointKeys(cluster string) string { return SafeConcat(cluster, "endpoint", "keys") }
+
+// PodSecurity names the Secret with the Pod Security configuration of a cluster's API servers. The name is never
+// shortened (docs/wire/secrets.md#pod-security).
+func PodSecurity(cluster string) string { return cluster + "-admission-configuration-psact" }
+
+// CredentialRole names the Role and the RoleBinding of the creator of a cloud credential. Names of users may contain
+// characters that names of Roles may not, and are then replaced by a hash (docs/wire/secrets.md#cloud-credentials).
+func CredentialRole(creator, secret string) string {
+	name := creator + "-" + secret
+	if len(content.IsPathSegmentName(name)) > 0 || len(name) > validation.DNS1123SubdomainMaxLength {
+		return SafeConcat("u", SHA256(creator)[:12], secret)
+	}
+	return name
+}
 
 // ClusterState names the Secret with a cluster's join tokens.
 func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "state") }

@@ -21,6 +21,8 @@ const (
 	MaxReportKeySize = 512 << 10
 	// MaxProbeStatusesSize limits the value of KeyProbeStatuses, in bytes.
 	MaxProbeStatusesSize = 64 << 10
+	// MaxHostKeysSize limits the value of KeySSHHostKeys, in bytes.
+	MaxHostKeysSize = 8 << 10
 	// MaxPlanValues limits the JSON values of a plan.
 	MaxPlanValues = 32768
 	// maxTextSize limits the keys that hold a number, a checksum, a time or a phase, in bytes.
@@ -35,6 +37,7 @@ var (
 	errValues      = tooLargeError(fmt.Sprintf("more than %d JSON values in all reports", MaxReportValues))
 	errKeySize     = tooLargeError("more than 512 KiB")
 	errProbesSize  = tooLargeError("more than 64 KiB")
+	errHostKeys    = tooLargeError("more than 8 KiB")
 	errTextSize    = tooLargeError(fmt.Sprintf("more than %d bytes", maxTextSize))
 	errPlanEntries = tooLargeError(fmt.Sprintf("more than %d JSON values", MaxPlanValues))
 )
@@ -147,6 +150,11 @@ func (b *budget) check(key string, value []byte) error {
 	case KeyProbeStatuses:
 		_, err := b.probeStatuses(value)
 		return err
+	case KeySSHHostKeys:
+		if len(value) > MaxHostKeysSize {
+			return malformed(key, errHostKeys)
+		}
+		return nil
 	default:
 		if len(value) > maxTextSize {
 			return malformed(key, errTextSize)

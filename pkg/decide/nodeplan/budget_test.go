@@ -146,6 +146,8 @@ func TestCheckReport(t *testing.T) {
 		"a key of 512 KiB":    {data: map[string][]byte{KeyAppliedOutput: random[1:]}},
 		"a key above 512 KiB": {data: map[string][]byte{KeyAppliedOutput: random}, wantErr: "more than 512 KiB"},
 		"a long checksum":     {data: map[string][]byte{KeyFailedChecksum: random[:257]}, wantErr: "256 bytes"},
+		"host keys of 8 KiB":  {data: map[string][]byte{KeySSHHostKeys: random[:8<<10]}},
+		"host keys above it":  {data: map[string][]byte{KeySSHHostKeys: random[:8<<10+1]}, wantErr: "8 KiB"},
 		"probes above 64 KiB": {data: map[string][]byte{KeyProbeStatuses: random[:65<<10]}, wantErr: "64 KiB"},
 		"many values": {data: map[string][]byte{KeyFailedOutput: packed(t, entries(9000, "1"))},
 			wantErr: "8192 JSON values"},

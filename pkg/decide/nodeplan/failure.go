@@ -24,8 +24,19 @@ func (f Failure) Encode() []byte {
 	return data
 }
 
+// Cause returns the output that says why the plan failed: that of the failed command, or why the agent could not start
+// one.
+func (f Failure) Cause(output map[string][]byte) []byte {
+	if f.ExitCode != 0 {
+		return output[f.Instruction]
+	}
+	return output[OutputAgentError]
+}
+
 // FailureOf reads which instruction failed. ok is false without a report.
 func FailureOf(output map[string][]byte) (f Failure, ok bool) {
-	raw := output[OutputFailure]
-	return f, len(raw) > 0 && json.Unmarshal(raw, &f) == nil
+	if json.Unmarshal(output[OutputFailure], &f) != nil {
+		return Failure{}, false // a damaged report may have set a part
+	}
+	return f, true
 }

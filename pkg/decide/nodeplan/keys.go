@@ -37,6 +37,12 @@ const (
 	KeyLastApplyTime = "last-apply-time"
 	// KeyProbeStatuses is the state of the probes, see DecodeProbeStatuses. The server deletes it with each new plan.
 	KeyProbeStatuses = "probe-statuses"
+	// KeySSHHostKeys are the public keys of the host's SSH server, see EncodeHostKeys.
+	KeySSHHostKeys = "ssh-host-keys"
+	// KeyAgentVersion is the version of Drover's agent that runs on the node. Agents of other vendors do not write it.
+	KeyAgentVersion = "agent-version"
+	// KeyAgentUpgrade is the result of the node's last upgrade of its agent, see AgentUpgrade.
+	KeyAgentUpgrade = "agent-upgrade"
 )
 
 // Phase is a value of KeyPlanState.
@@ -76,7 +82,8 @@ func AgentKey(key string) bool {
 	switch key {
 	case KeyPlanState, KeyPlanRevision, KeyAppliedChecksum, KeyAppliedOutput, KeyAppliedPeriodicOutput,
 		KeyFailedChecksum, KeyFailedOutput,
-		KeyFailureCount, KeySuccessCount, KeyLastApplyTime, KeyProbeStatuses:
+		KeyFailureCount, KeySuccessCount, KeyLastApplyTime, KeyProbeStatuses, KeySSHHostKeys, KeyAgentVersion,
+		KeyAgentUpgrade:
 		return true
 	}
 	return false

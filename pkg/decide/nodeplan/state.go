@@ -40,6 +40,10 @@ type State struct {
 	SuccessCount    int
 	// LastApplyTime is text in the layout of time.UnixDate.
 	LastApplyTime string
+	// AgentVersion is the version of Drover's agent on the node, empty for other agents.
+	AgentVersion string
+	// AgentUpgrade is the text of KeyAgentUpgrade.
+	AgentUpgrade string
 
 	// Output, FailedOutput and PeriodicOutput are decoded and never nil. They may have names of former instructions.
 	Output         map[string][]byte
@@ -74,6 +78,8 @@ func Parse(name string, data map[string][]byte) (State, error) {
 		FailureCount:     p.number(KeyFailureCount),
 		SuccessCount:     p.number(KeySuccessCount),
 		LastApplyTime:    p.text(KeyLastApplyTime),
+		AgentVersion:     p.text(KeyAgentVersion),
+		AgentUpgrade:     p.text(KeyAgentUpgrade),
 	}
 	// The reports share one budget. Those that other decisions depend on come first.
 	b := newBudget()

@@ -15,13 +15,14 @@ func (m *machine) onlyEndsOperation() bool {
 }
 
 // restartFree reports that a change reaches the node without a restart: the instructions stay the same. They contain a
-// stamp over all files that need a restart.
+// stamp over all files that need a restart. The upgrade of the agent restarts only the agent.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
 	if render.OperationOf(state.Plan) != "" {
 		return render.SameInstallation(state.Plan, desired)
 	}
 	before, after := render.WithoutEtcdProof(state.Plan), render.WithoutEtcdProof(desired)
-	return slices.EqualFunc(before.Instructions, after.Instructions, sameInstruction)
+	return slices.EqualFunc(render.WithoutAgentStep(before.Instructions), render.WithoutAgentStep(after.Instructions),
+		sameInstruction)
 }
 
 func sameInstruction(a, b plan.OneTimeInstruction) bool {

@@ -23,6 +23,7 @@ var steps = []step{
 	{"tokens", stepTokens},
 	{"agent", stepAgent},
 	stepOf(kindCreate), stepOf(kindRestore), stepOf(kindCertificates), stepOf(kindKeys),
+	{"restored-config", stepRestoredConfig},
 	{"paused", stepPaused},
 	{"restore-required", stepRestoreRequired},
 	{"elect", stepElect},
@@ -31,6 +32,7 @@ var steps = []step{
 	{"etcd", stepEtcd},
 	{"control-plane", stepControlPlane},
 	{"worker", stepWorker},
+	{"agents", stepAgents},
 	{"steady", stepSteady},
 }
 
@@ -84,6 +86,8 @@ type pass struct {
 	leftOut *Wait
 	// blocked is why the init node waits with its change while other machines may change.
 	blocked *Wait
+	// agents is what the last step found out about the upgrade of the agents, nil until it runs.
+	agents *agentReport
 	// unwell describes machines that other controllers report as failing or not ready. They do not hold up later tiers.
 	unwell string
 }

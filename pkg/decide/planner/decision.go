@@ -91,6 +91,7 @@ const (
 	ReasonOperation         Reason = "OperationInProgress"
 	ReasonOperationFailed   Reason = "OperationFailed"
 	ReasonResuming          Reason = "ResumingCluster"
+	ReasonUpgradingAgents   Reason = "UpgradingAgents"
 )
 
 // Wake names a source of events that queue the planner.

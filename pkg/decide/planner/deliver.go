@@ -46,13 +46,7 @@ func (r *rollOut) send(m *machine) finding {
 	}
 	first := !m.Plan.State.PlanExists
 	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
-	evidence := r.causes.evidenceOf(m)
-	switch kept, ok := m.evidence(); {
-	case ok && m.keepsPlan:
-		evidence = kept
-	case m.isDeferred:
-		evidence.Other[partRelease] = kept.Other[partRelease]
-	}
+	evidence := r.evidenceFor(m)
 	switch {
 	case first && r.tier.ticketFirsts:
 		r.addTicket(r.tier.ticket, m, delivery.Checksum, causeNewMachine)
@@ -62,9 +56,12 @@ func (r *rollOut) send(m *machine) finding {
 		r.addTicket(r.tier.ticket, m, delivery.Checksum, cmp.Or(string(effect.Cause), causeRetry))
 	}
 	m.marks.RenderVersion = r.versionFor(m)
-	m.marks.JoinedTo = m.joins
+	m.marks.JoinedTo, m.marks.AgentPin = m.joins, m.agentPin
 	if !m.keepsPlan {
 		m.marks.Version = r.s.ControlPlane.Spec.KubernetesVersion
+	}
+	if m.marks.RenderVersion == AsFound && m.marks.Found != "" {
+		m.marks.Found = evidence.about(delivery.Checksum)
 	}
 	m.getsPlan = true
 	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.hasGivenUp()
@@ -73,6 +70,18 @@ func (r *rollOut) send(m *machine) finding {
 		return finding{msgCheckIn, ReasonConfiguring}
 	}
 	return finding{msgApplied, ReasonConfiguring}
+}
+
+// evidenceFor is the evidence for the plan that a machine gets.
+func (r *rollOut) evidenceFor(m *machine) evidence {
+	evidence := r.causes.evidenceOf(m)
+	switch kept, ok := m.evidence(); {
+	case ok && m.keepsPlan:
+		return kept
+	case m.isDeferred:
+		evidence.Other[partRelease] = kept.Other[partRelease]
+	}
+	return evidence
 }
 
 // tooLarge says what to do about a plan that its Secret cannot hold. It is empty when the plan fits. The Secret holds

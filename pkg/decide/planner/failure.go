@@ -61,16 +61,15 @@ func (g *progress) failureOf(m *machine) string {
 	if state.FailedChecksum != state.Checksum {
 		return msgFailed
 	}
-	head, output := msgFailed, state.FailedOutput[nodeplan.OutputAgentError]
-	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
-		if failure.Instruction != "" {
-			head += ", instruction " + g.redact([]byte(failure.Instruction))
-		}
-		if failure.ExitCode != 0 {
-			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
-			output = state.FailedOutput[failure.Instruction]
-		}
-	} else if m.hasRefused() {
+	failure, ok := nodeplan.FailureOf(state.FailedOutput)
+	head, output := msgFailed, failure.Cause(state.FailedOutput)
+	if failure.Instruction != "" {
+		head += ", instruction " + g.redact([]byte(failure.Instruction))
+	}
+	if failure.ExitCode != 0 {
+		head += fmt.Sprintf(", exit code %d", failure.ExitCode)
+	}
+	if !ok && m.hasRefused() {
 		head += ", instruction " + render.EtcdProofInstruction
 		output = state.FailedOutput[render.EtcdProofInstruction]
 	}

@@ -99,6 +99,9 @@ func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
 		}
 		m.joins = m.marks.JoinedTo
 		m.marks.Found = p.causes.evidenceOf(m).about(m.Plan.State.Checksum)
+		if p.s.Agents.Redeploy != 0 { // its manager has carried it out
+			m.marks.AgentPin = render.AgentPin{Redeploy: p.s.Agents.Redeploy}.String()
+		}
 		if m.marks != had {
 			changed[m.Name] = m.marks
 		}

@@ -20,7 +20,9 @@ type machine struct {
 	desired plan.NodePlan
 	joins   string
 	change  nodeplan.Change
-	found   finding
+	// agentPin is the agent in the desired plan.
+	agentPin string
+	found    finding
 	// isUnavailable is true while the machine counts as unavailable: its plan is not applied, its node is drained, or
 	// its probes fail although no change is pending. isUnhealthy is true when its probes fail, a change is pending, and
 	// it is not isUnavailable.
@@ -42,9 +44,10 @@ type machine struct {
 }
 
 func newMachine(m *Machine) *machine {
-	windows := m.Labels[rkev1.CattleOSLabel] == "windows"
+	windows := m.Labels[rkev1.CattleOSLabel] == rkev1.OSWindows
 	return &machine{
 		Machine: m, roles: rolesOf(m.Labels), windows: windows, marks: m.Marks, state: stateOf(m.Plan),
+		agentPin: m.Marks.AgentPin,
 	}
 }
 

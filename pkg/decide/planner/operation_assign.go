@@ -19,6 +19,7 @@ import (
 // Attempts that agents have at the plans of operations. Commands that succeeded do not run again (see
 // render/idempotent.go), so several attempts are safe. After this count the agent stops and the plan counts as failed.
 const (
+	searchAttempts  = 1 // the distribution itself tries more often, and nothing has begun
 	commandAttempts = 3
 	restartAttempts = 5
 )

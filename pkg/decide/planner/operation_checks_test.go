@@ -95,6 +95,9 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	case operation != "" && operation != render.OperationRestore && operation != render.OperationCleanup &&
 		len(p.Instructions) > 0 && p.Instructions[0].Image != "":
 		rt.Fatalf("an operation installs something on %s", e.Machine)
+	case m.isHeldBack(before, p):
+		rt.Fatalf("%s gets the version of a snapshot while it runs with newer data; decided was:\n%s", e.Machine,
+			strings.Join(m.log, "\n"))
 	case h.m.Labels["rke.cattle.io/etcd-role"] == "":
 		return 0
 	}

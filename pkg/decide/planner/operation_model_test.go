@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// opsModel drives a working cluster through requests, losses and time, and checks I19 to I23 after every decision
-// (docs/invariants.md#invariants).
+// opsModel drives a working cluster through requests, losses and time, and checks I19 to I23 and I33 after every
+// decision (docs/invariants.md#invariants).
 type opsModel struct {
 	*world
 	d     *downstream
@@ -150,6 +150,7 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 			m.cp.Spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt,
 				"manifest")
 		},
+		"version goes back": m.revertVersion,
 		"reencrypted": func(*rapid.T) {
 			if m.d.stage == "reencrypt_active" {
 				m.d.stage = stageFinished
@@ -183,6 +184,7 @@ func (m *opsModel) ask(rt *rapid.T) {
 		name := rapid.SampledFrom(names).Draw(rt, "snapshot")
 		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name,
 			Generation: rapid.IntRange(1, 3).Draw(rt, "generation")}
+		m.restoreVersion(rt)
 	case "certificates":
 		services := rapid.SampledFrom([][]string{nil, {"etcd"}, {"kubelet"}}).Draw(rt, "services")
 		spec.RotateCertificates = &rkev1.RotateCertificates{Generation: rapid.Int64Range(1, 3).Draw(rt, "generation"),
@@ -399,6 +401,7 @@ func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
 			}
 			spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: rapid.SampledFrom(names).Draw(rt, "snapshot"),
 				Generation: 1}
+			m.restoreVersion(rt)
 		}
 		all := m.actions()
 		actions := map[string]func(*rapid.T){}

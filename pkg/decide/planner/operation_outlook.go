@@ -125,11 +125,18 @@ func (o restore) outlook() *OperationOutlook {
 	}
 	o.status.ETCDSnapshotRestore = o.request().DeepCopy()
 	on, problem := o.check()
-	if problem != "" {
-		out.Problem = problem
-		return out
+	isHeld := problem == problemNoTarget
+	if isHeld {
+		problem = ""
 	}
-	out.Stages = o.stages(o.collect(isLive, mustStop), on)
+	switch problem = cmp.Or(problem, o.configurationProblem()); {
+	case problem != "":
+		out.Problem = problem
+	case isHeld:
+		out.Held = problemNoTarget
+	default:
+		out.Stages = o.stages(o.toStop(), on)
+	}
 	return out
 }
 
@@ -152,7 +159,7 @@ func (o restore) byTier(is func(*machine) bool) []*machine {
 func (o restore) describeRest(out *OperationOutlook) {
 	phase := o.phase()
 	if phase.data == dataGivenUp {
-		stop := o.collect(isLive, mustStop, func(m *machine) bool { return !m.down() })
+		stop := only(o.toStop(), func(m *machine) bool { return !m.down() })
 		on, problem := o.check()
 		if problem != "" {
 			out.Stuck, out.Stages = problem, o.stage(": stop", paceAtOnce, stop)

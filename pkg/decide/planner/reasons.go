@@ -13,6 +13,6 @@ func Reasons() []Reason {
 		ReasonPlanTooLarge,
 		ReasonVersionUnknown, ReasonJoinURL, ReasonControlPlane, ReasonMachinesUnhealthy, ReasonOperation,
 		ReasonOperationFailed,
-		ReasonResuming,
+		ReasonResuming, ReasonUpgradingAgents,
 	}
 }

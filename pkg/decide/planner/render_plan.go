@@ -80,6 +80,7 @@ func (r *renderer) inputFor(m *machine, joinURL string) render.Input {
 		Provisioned:            m.Provisioned,
 		Driver:                 m.Driver,
 		JoinURLAutosetDisabled: byHand,
+		AgentPin:               m.agentPin,
 	}
 	return in
 }

@@ -25,6 +25,7 @@ func (o restore) snapshot() *ETCDSnapshot {
 // source is the snapshot to restore from, or why it cannot be restored.
 func (o restore) source() (source render.Source, problem string) {
 	found := o.snapshot()
+	version := o.s.ControlPlane.Spec.KubernetesVersion
 	if found == nil {
 		return render.Source{File: o.status.ETCDSnapshotRestore.Name}, ""
 	}
@@ -35,11 +36,15 @@ func (o restore) source() (source render.Source, problem string) {
 		return source, fmt.Sprintf("snapshot %s was not taken: %s", found.Name, found.Message)
 	case found.File == "":
 		return source, fmt.Sprintf("snapshot %s names no file", found.Name)
-	case !canRestore(found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion):
+	case !canRestore(found.KubernetesVersion, version):
 		return source, fmt.Sprintf("snapshot %s of version %s cannot be restored to version %s",
-			found.Name, found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion)
+			found.Name, found.KubernetesVersion, version)
+	case isNewer(found.KubernetesVersion, version):
+		return source, fmt.Sprintf("snapshot %s of version %s is too new for version %s: restore it with "+
+			"restoreRKEConfig: kubernetesVersion, or choose an older snapshot",
+			found.Name, found.KubernetesVersion, version)
 	}
-	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
+	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3, Size: found.Size}, ""
 }
 
 // canRestore is false for the one version border that data cannot cross (docs/wire/planner.md#restore). Drover tries
@@ -52,6 +57,20 @@ func canRestore(taken, current string) bool {
 	}
 	to, err := semver.NewVersion(current)
 	return err != nil || to.LessThan(border) || !from.LessThan(border)
+}
+
+// problemNoTarget is the problem of a restore from S3 while no machine can start etcd. New machines end it.
+const problemNoTarget = "waiting for viable init node"
+
+// isNewer reports that data come from a newer minor version, which may have stored objects that the current version
+// cannot read. Drover tries versions that it cannot parse.
+func isNewer(taken, current string) bool {
+	from, err := semver.NewVersion(taken)
+	if err != nil {
+		return false
+	}
+	to, err := semver.NewVersion(current)
+	return err == nil && (from.Major() > to.Major() || from.Major() == to.Major() && from.Minor() > to.Minor())
 }
 
 // target is the machine on which etcd starts again, or why there is none. It is the machine that holds the snapshot.
@@ -71,7 +90,7 @@ func (o restore) target() (m *machine, problem string) {
 		}
 		return candidates[i], ""
 	case len(candidates) == 0:
-		return nil, "waiting for viable init node"
+		return nil, problemNoTarget
 	}
 	if i := slices.IndexFunc(candidates, func(m *machine) bool { return m.Marks.InitNode }); i >= 0 {
 		return candidates[i], ""
@@ -111,15 +130,42 @@ func (o restore) render(m *machine, source render.Source) (plan.NodePlan, report
 	return want, report{}
 }
 
+// findInS3 makes sure that the snapshot is in S3 before anything stops. The machine that restores it asks, if its
+// server can answer. A machine whose etcd does not work is not asked: a restore is what helps it.
+func (o restore) findInS3(m *machine, source render.Source) verdict {
+	searches := m.Plan.State.PlanExists && render.Finds(m.Plan.State.Plan)
+	if source.S3 == nil || o.record().Stopped || m.windows || !takesPart(m) || !searches && !m.etcdServes() {
+		return verdict{}
+	}
+	work, err := render.FindInS3Work(o.plans.inputFor(m, ""), source, o.attempt())
+	if err != nil {
+		return o.fail(m.Name + ": " + err.Error())
+	}
+	r := o.assign(task{m: m, plan: o.withWork(m, work), attempts: searchAttempts})
+	if r.state == taskUnhealthy {
+		return verdict{} // the search is over
+	}
+	return o.judge("Started: "+m.Name, stepDeadline, r)
+}
+
+// serversRemain reports that a machine may run a server of the cluster as it was before the restore. A new machine does
+// not: it has joined nothing, and nothing has joined it.
+func (o restore) serversRemain() bool {
+	return len(o.collect(isLive, hasPlan, func(m *machine) bool {
+		return m.roles.Server() && (m.marks.JoinURL != "" || m.marks.JoinedTo != "")
+	})) > 0
+}
+
 // stopMachines stops all machines except the one that restores, and waits until no server runs. Workers get the plan to
-// stop too, but the restore does not wait for them: a worker that does not answer must not block the data. Deleting
-// machines with etcd may still have a member. Drover releases them and waits until they are gone.
+// stop too, but the restore does not wait for them: a worker that does not answer must not block the data. When all
+// servers are gone, workers keep running: no data are left that they could act on. Deleting machines with etcd may
+// still have a member. Drover releases them and waits until they are gone.
 func (o restore) stopMachines(except *machine) verdict {
 	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.ForceRemove }) {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
 	}
 	var tasks []task
-	for _, m := range o.collect(isLive, mustStop) {
+	for _, m := range o.toStop() {
 		if m == except && m.restored() {
 			continue // its restore has begun already
 		}
@@ -132,6 +178,15 @@ func (o restore) stopMachines(except *machine) verdict {
 		return v
 	}
 	return o.awaitMembers()
+}
+
+// toStop are the machines that the restore stops. Workers keep running when all servers are gone.
+func (o restore) toStop() []*machine {
+	machines := o.collect(isLive, mustStop)
+	if o.serversRemain() {
+		return machines
+	}
+	return only(machines, func(m *machine) bool { return m.roles.Server() })
 }
 
 // mustStop reports that a restore stops what runs on a machine.
@@ -167,7 +222,9 @@ func (o restore) podCleanup(m *machine) render.Work {
 	default:
 		possible = append(possible, string(o.init.UID))
 	}
-	for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // no plan has stopped them
+	// No plan has stopped Windows machines, and workers when all servers were gone.
+	keepsRunning := func(m *machine) bool { return m.windows || m.roles.OnlyWorker() && hasPlan(m) && !m.down() }
+	for _, w := range o.collect(isLive, keepsRunning) {
 		possible = append(possible, string(w.UID))
 	}
 	return o.node(m).PodCleanupWork(uids, possible, o.attempt())

@@ -92,6 +92,7 @@ func (r *rollOut) assess(m *machine) {
 		m.found = found
 		return
 	}
+	r.pinAgent(m)
 	if r.keepUnknown(m) {
 		return
 	}
@@ -101,6 +102,7 @@ func (r *rollOut) assess(m *machine) {
 		return
 	}
 	if m.joins = joinURL; r.keepFound(m) {
+		r.addAgentStep(m)
 		return
 	}
 	if m.desired, m.found = r.plans.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
@@ -109,7 +111,7 @@ func (r *rollOut) assess(m *machine) {
 	had := render.WithoutEtcdProof(m.Plan.State.Plan)
 	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && r.causes.isOnlyReleaseData(m) {
 		m.isDeferred, m.desired = true, r.node(m).Kept(had, m.desired)
-		m.change = nodeplan.Compare(had, m.desired)
+		r.addAgentStep(m)
 	}
 	if m.change == nodeplan.ChangeNone {
 		r.pinVersion(m)

@@ -43,6 +43,8 @@ type Snapshot struct {
 	Settings render.Settings `json:"settings,omitzero"`
 	// Roll is the command to move machines to another render version.
 	Roll Roll `json:"roll,omitzero"`
+	// Agents are the requests to upgrade the agents of the nodes.
+	Agents AgentRequests `json:"agents,omitzero"`
 	// Versions are the available render versions. The zero value has those that the program knows.
 	Versions render.Versions `json:"-"`
 	// Memo remembers plans from one decision about the cluster to the next. It changes no decision, and may be nil.
@@ -185,6 +187,8 @@ type Marks struct {
 	RenderVersion string `json:"renderVersion,omitempty"`
 	// Found is the evidence of the state in which a machine with a plan of another manager was adopted.
 	Found string `json:"found,omitempty"`
+	// AgentPin is the agent that the machine should run, see [render.AgentPin]. It is empty until an upgrade.
+	AgentPin string `json:"agentPin,omitempty"`
 	// Version is the Kubernetes version of the last delivered plan. It is spec.version of the Machine. Cluster API
 	// compares it with the version of the node to see whether the machine is up to date. The templates of pools have no
 	// version: for Cluster API, another version means another machine.

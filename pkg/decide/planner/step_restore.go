@@ -90,6 +90,17 @@ func (o restore) isNew() bool {
 	return request != nil && (last == nil || *last != *request || !o.isUnderWay() && !ended)
 }
 
+// isFromS3 reports that a restore of a snapshot in S3 is requested, and has not ended.
+func (o restore) isFromS3() bool {
+	request := o.request()
+	if state, _ := o.state(); request == nil || state != requestNew && state != requestRunning {
+		return false
+	}
+	return slices.ContainsFunc(o.s.Snapshots, func(s ETCDSnapshot) bool {
+		return s.Name == request.Name && s.S3 != nil && !s.Failed
+	})
+}
+
 // index is that of the phase in restorePhases, -1 when there is none.
 func (o restore) index() int {
 	phase := o.status.ETCDSnapshotRestorePhase
@@ -154,10 +165,25 @@ func (o restore) dataLost() bool {
 	return !slices.ContainsFunc(o.all(), hasData)
 }
 
-// checkFirst finds problems that would make the restore fail, while everything still runs.
+// checkFirst finds problems that would make the restore fail, while everything still runs. It waits for a machine that
+// can start etcd: when all servers are gone, new ones may be on their way.
 func (o restore) checkFirst() verdict {
-	if _, problem := o.check(); problem != "" {
+	if configures(o.request()) && !o.record().Stopped {
+		o.hint = hintConfiguration
+	}
+	m, problem := o.check()
+	if problem != "" && problem != problemNoTarget {
 		return o.fail(problem)
+	}
+	if configuration := o.configurationProblem(); configuration != "" {
+		return o.fail(configuration)
+	}
+	if problem != "" {
+		return o.await("Started: machine", stepDeadline, problem, WakeMachine, WakePlanSecret)
+	}
+	source, _ := o.source()
+	if v := o.findInS3(m, source); v.stop {
+		return v
 	}
 	o.setInitialized(false)
 	return o.advance()

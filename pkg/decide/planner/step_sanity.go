@@ -11,8 +11,9 @@ import (
 // stepSanity requires a live machine of each role. Without etcd or control plane there is no API. Then Drover reports
 // that to Cluster API, and releases etcd machines that are being deleted, because nothing is left that could remove
 // their members. While those members work, they hold the cluster's only data and stay until others have joined them:
-// the user may have renamed a pool. A missing worker alone changes nothing that exists. While an operation has paused
-// the cluster, machines are neither replaced nor removed, so the operation ends first.
+// the user may have renamed a pool. A restore from S3 gives up those that Drover cannot see. A missing worker alone
+// changes nothing that exists. While an operation has paused the cluster, machines are neither replaced nor removed, so
+// the operation ends first.
 func stepSanity(p *pass) verdict {
 	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
 	if min(len(etcd), len(controlPlane), len(p.collect(isWorker, isLive))) > 0 {
@@ -24,7 +25,7 @@ func stepSanity(p *pass) verdict {
 		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " +
 			p.s.Cluster.PausedBy + " has paused")
 	}
-	staying := p.etcd.lastMembers()
+	staying := p.lastMembers()
 	noEtcd := len(etcd) == 0 && len(staying) == 0
 	if noEtcd || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.etcd.maySurvive)) == 0 {
 		if wait := p.uninitialize(noEtcd); wait != nil {
@@ -37,6 +38,17 @@ func stepSanity(p *pass) verdict {
 	return stopFor(waitFor(ReasonMissingRole,
 		"waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))
+}
+
+// lastMembers are the machines that hold the cluster's only data. The user gives up the data by a restore from S3,
+// which replaces them. While Drover sees such a machine working, it holds the data all the same: nothing has made sure
+// yet that the snapshot is there.
+func (p *pass) lastMembers() []*machine {
+	staying := p.etcd.lastMembers()
+	if !(restore{newOperation(p, kindRestore)}).isFromS3() {
+		return staying
+	}
+	return only(staying, func(m *machine) bool { return !m.NodeUnknown && m.NodeLostSince.IsZero() })
 }
 
 // pausedByOperation reports that an operation has paused the cluster, and that it is still paused.

@@ -3,6 +3,7 @@ package planner
 import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
 // snapshotCreation takes a snapshot of etcd on every machine that has it (docs/wire/planner.md#snapshot):
@@ -69,7 +70,7 @@ func (o snapshotCreation) takeSnapshots() verdict {
 	}
 	var tasks []task
 	for _, m := range members {
-		work := o.node(m).SnapshotCreateWork(o.attempt())
+		work := o.node(m).SnapshotCreateWork(o.attempt(), render.InS3(o.spec()))
 		tasks = append(tasks, task{m: m, plan: o.withWork(m, work), attempts: commandAttempts})
 	}
 	if v := o.allAtOnce("Started", "waiting for a snapshot on", "no snapshot could be taken on", tasks); v.stop {
@@ -80,9 +81,11 @@ func (o snapshotCreation) takeSnapshots() verdict {
 }
 
 // givePlansBack ends when the etcd machines have their desired plans. It ignores changes that wait for their rollout.
-// In a cluster that the user has paused, it ends at once, because machines get no plans.
+// In a cluster that the user has paused, it ends at once, because machines get no plans. The same holds when a restored
+// configuration waits for its restore.
 func (o snapshotCreation) givePlansBack() verdict {
-	if !o.s.Cluster.Paused {
+	waiting := restore{newOperation(o.pass, kindRestore)}
+	if !o.s.Cluster.Paused && !waiting.holdsConfiguration() {
 		stopped, wait := o.reconcile("etcd")
 		if wait != nil && !wait.isForRollout() {
 			return o.awaitStep("RestartCluster: "+stopped, "the snapshot was taken; "+wait.Message, wait)

@@ -42,6 +42,7 @@ type world struct {
 	objects      []Object
 	versions     render.Versions
 	command      Roll
+	agents       AgentRequests
 	memo         *render.Memo
 	forced       []string
 	writes       int
@@ -148,7 +149,7 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed,
 		AwaitsAgent: w.awaits, AgentProblem: w.agentProblem, Tokens: w.tokens, Snapshots: w.snapshots,
 		Objects:  w.objects,
-		Versions: w.versions, Roll: w.command, Memo: w.memo,
+		Versions: w.versions, Roll: w.command, Agents: w.agents, Memo: w.memo,
 		Release: distro.Release{Version: w.cp.Spec.KubernetesVersion, Known: true}}
 	s.ControlPlane.Spec, s.ControlPlane.Annotations = *w.cp.Spec.DeepCopy(), maps.Clone(w.cp.Annotations)
 	s.Objects = slices.Clone(w.objects)

@@ -95,6 +95,13 @@ func TestTail_NeverSplitsASecret(t *testing.T) {
 	}
 }
 
+func TestTail_KnowsPassAsAVerb(t *testing.T) {
+	const text = "these checks did not pass: etcd; pass: hunter2"
+	if got := Tail([]byte(text), 200, nil); got != "these checks did not pass: etcd; pass: ***" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestTail_KnowsUsersWithoutAScheme(t *testing.T) {
 	if got := Tail([]byte("cannot pull from user:hunter2@reg.example.com"), 200,
 		nil); got != "cannot pull from ***@reg.example.com" {
@@ -108,22 +115,30 @@ func TestText_KeepsOtherText(t *testing.T) {
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
 		"password: hunter2 and more":                                                 "password: *** and more",
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
-		"get https://u:p@x/":                                                         "get https***x/",
-		"get https://u:h@nter2@x/":                                                   "get https***x/",
-		"pull https://u:hun/ter2@x/y failed":                                         "pull https***x/y failed",
-		"pull docker://reg:5000/a/b:v1@sha256:e3b0c44298fc1":                         "",
-		"get https://reg:5000/@scope/a":                                              "",
-		"not \"user:hunter2@reg.example.com\"":                                       "not \"***@reg.example.com\"",
-		"pull robot$x:hunter@2@reg:5000/a":                                           "pull ***@reg:5000/a",
-		"git@example.com: at 12:30:45 user@x":                                        "",
-		"reg:5000/a/b:v1@sha256:e3b0c44298fc1":                                       "",
-		"get https://x/a?sig=abc&x=y: 403":                                           "get https://x/a?*** 403",
-		"curl --token hunter2 x":                                                     "curl --token *** x",
-		"make --linode-root-pass hunter2 x":                                          "make --linode-root-pass *** x",
-		`{"rootPass":"hunter2"}`:                                                     `{"rootPass":***}`,
-		"Authorization: Bearer hunter2":                                              "Authorization: Bearer ***",
-		`{"clientSecret":"hunter2"}`:                                                 `{"clientSecret":***}`,
-		"Secret fleet-default/cloud, the cloud credential of the machine, is gone":   "",
+		"get https://u:p@x/":                                                       "get https***x/",
+		"get https://u:h@nter2@x/":                                                 "get https***x/",
+		"pull https://u:hun/ter2@x/y failed":                                       "pull https***x/y failed",
+		"pull docker://reg:5000/a/b:v1@sha256:e3b0c44298fc1":                       "",
+		"get https://reg:5000/@scope/a":                                            "",
+		"not \"user:hunter2@reg.example.com\"":                                     "not \"***@reg.example.com\"",
+		"pull robot$x:hunter@2@reg:5000/a":                                         "pull ***@reg:5000/a",
+		"git@example.com: at 12:30:45 user@x":                                      "",
+		"reg:5000/a/b:v1@sha256:e3b0c44298fc1":                                     "",
+		"get https://x/a?sig=abc&x=y: 403":                                         "get https://x/a?*** 403",
+		"curl --token hunter2 x":                                                   "curl --token *** x",
+		"make --linode-root-pass hunter2 x":                                        "make --linode-root-pass *** x",
+		`{"rootPass":"hunter2"}`:                                                   `{"rootPass":***}`,
+		"Authorization: Bearer hunter2":                                            "Authorization: Bearer ***",
+		`{"clientSecret":"hunter2"}`:                                               `{"clientSecret":***}`,
+		"Secret fleet-default/cloud, the cloud credential of the machine, is gone": "",
+		"probes do not pass: kubelet, etcd":                                        "",
+		"probes don't pass: etcd; they never pass: kubelet":                        "",
+		"they do not pass: password: hunter2, pass: hunter2": "they do not pass: password: *** " +
+			"pass: ***",
+		"log in with pass: hunter2":          "log in with pass: ***",
+		"user x\npass: hunter2":              "user x\npass: ***",
+		"notpass: hunter2 not_pass: hunter2": "notpass: *** not_pass: ***",
+		"do not pass=hunter2":                "do not pass=***",
 		`get secret: secrets "a" not found; secretName x; credential of the machine`: "",
 	} {
 		if want == "" {

@@ -20,18 +20,22 @@ const value = `(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'
 // elsewhere finds credentials in URLs and of curl, and tokens of clusters.
 const elsewhere = `|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|K10[0-9a-f]{8,}\S*`
 
+// prose finds "pass" as a verb: a list of checks follows, as in "probes do not pass: etcd", and no password. It is the
+// first group of the expressions that begin with it. Other secrets after it are still found.
+const prose = `(?i)(\b(?:not|never|cannot|[a-z]+n't)\s+pass:)|`
+
 var (
 	// secretive finds the values after every word that may introduce a secret. It also treats every long word as a
 	// secret. In short ends of outputs, little is lost by that.
 	secretive = regexp.MustCompile(
-		`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
+		prose + `((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
 			`(?:\s*[:=]\s*|\s+)` + value +
 			`|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
 			elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
 	// told finds the values of variables, fields, flags and headers whose names indicate a secret. It keeps sentences
 	// about Secrets and credentials.
 	told = regexp.MustCompile(
-		`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
+		prose + `((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
 			`|(?:\b|_)(?:auth|pass|psk)|\w+pass\b)[\w-]*["']?\s*[:=]\s*` + value +
 			`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
 			`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
@@ -160,6 +164,9 @@ func Tail(output []byte, size int, known *Secrets) string {
 func announcedIn(text string) []string {
 	var out []string
 	for _, found := range told.FindAllStringSubmatchIndex(text, -1) {
+		if isProse(found) {
+			continue
+		}
 		from := found[0]
 		for group := 2; group+1 < len(found); group += 2 {
 			from = max(from, found[group+1])
@@ -174,11 +181,15 @@ func announcedIn(text string) []string {
 	return out
 }
 
-// replace masks what an expression finds after a position, except its groups. It drops the text before the position.
+// isProse reports whether a match of an expression is that of prose.
+func isProse(found []int) bool { return found[2] >= 0 }
+
+// replace masks what an expression finds after a position, except its groups and prose. It drops the text before the
+// position.
 func replace(expression *regexp.Regexp, text string, at int) string {
 	var out strings.Builder
 	for _, found := range expression.FindAllStringSubmatchIndex(text, -1) {
-		if found[1] <= at {
+		if found[1] <= at || isProse(found) {
 			continue
 		}
 		out.WriteString(text[at:max(at, found[0])])

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"time"
 
@@ -106,15 +107,17 @@ func (c Content) Accepted(now time.Time) []string {
 	return accepted
 }
 
-// write writes the content into data and keeps other keys.
-func (c Content) write(data map[string][]byte) map[string][]byte {
+// write writes the content and the commands into data, and keeps other keys.
+func (c Content) write(data map[string][]byte, commands map[string]string) map[string][]byte {
 	if data == nil {
 		data = map[string][]byte{}
 	}
-	for key, value := range map[string]string{
+	values := map[string]string{
 		KeyToken: c.Token, KeyPreviousToken: c.Previous, KeyExpiresAt: formatTime(c.ExpiresAt),
 		KeyGraceEndsAt: formatTime(c.GraceEndsAt),
-	} {
+	}
+	maps.Copy(values, commands)
+	for key, value := range values {
 		if value == "" {
 			delete(data, key)
 		} else {

@@ -47,6 +47,8 @@ type Settings struct {
 	// InstallScriptSHA256 is the SHA-256 of the install script as the server sends it to hosts, in hexadecimal digits.
 	// Empty means unknown; then there is no insecure command for hosts.
 	InstallScriptSHA256 string
+	// Commands is CommandsInStatus if the status has complete commands, too; otherwise it is CommandsInSecret or empty.
+	Commands string
 	// AgentsFollow is true when the caller distributes new tokens to agents with old ones, and notes that with
 	// Followed. Until then the previous token stays valid, however long an agent is away. If it is false, tokens for
 	// agents are replaced only where spec.ttl asks for it. Otherwise an agent without the new token would be locked out
@@ -221,7 +223,7 @@ func (c Content) next() time.Time {
 
 var kind = schema.GroupVersion{Group: "management.cattle.io", Version: "v3"}.WithKind("ClusterRegistrationToken")
 
-// secret is the Secret with a content. It keeps the data of other programs.
+// secret is the Secret with a content and the complete commands. It keeps the data of other programs.
 func (f Facts) secret(c Content) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Registration.Namespace,
@@ -237,7 +239,7 @@ func (f Facts) secret(c Content) *corev1.Secret {
 		delete(secret.Labels, mgmtv3.TokenPurposeLabel)
 	}
 	secret.OwnerReferences = f.owners(secret.OwnerReferences)
-	secret.Data = c.write(secret.Data)
+	secret.Data = c.write(secret.Data, f.commands(c.Token))
 	return secret
 }
 

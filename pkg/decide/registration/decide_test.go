@@ -25,7 +25,7 @@ const (
 func at(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
 
 // facts are about a token for hosts that was created at noon. The pairs are keys and values of its Secret; without
-// pairs there is no Secret.
+// pairs there is no Secret. Without the address of a server, there are no commands.
 func facts(pairs ...string) *registration.Facts {
 	token := &mgmtv3.ClusterRegistrationToken{
 		ObjectMeta: metav1.ObjectMeta{
@@ -34,8 +34,7 @@ func facts(pairs ...string) *registration.Facts {
 		},
 		Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: "c-m-1"},
 	}
-	f := &registration.Facts{Registration: token, Fresh: fresh, Now: noon,
-		Settings: registration.Settings{ServerURL: "https://drover.example.com"}}
+	f := &registration.Facts{Registration: token, Fresh: fresh, Now: noon}
 	if len(pairs) > 0 {
 		f.Secret = secret(f, pairs...)
 	}
@@ -358,6 +357,7 @@ func TestDecide_SecretNamesItsOwner(t *testing.T) {
 func TestDecide_Commands(t *testing.T) {
 	t.Parallel()
 	f := facts()
+	f.Settings.ServerURL = "https://drover.example.com"
 	f.Settings.CAChecksum, f.Settings.InstallScriptSHA256 = "c0ffee", "5c41b7"
 	f.Environment = []corev1.EnvVar{
 		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "ODD", Value: "a\"b$(c)`d`\\"},

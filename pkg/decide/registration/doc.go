@@ -1,6 +1,7 @@
 // Package registration decides about registration tokens. Hosts and the agent inside a cluster register with them.
 //
-//	ClusterRegistrationToken ── Decide ──► Secret crt-token-<name>: token, previousToken, and until when they are good
+//	ClusterRegistrationToken ── Decide ──► Secret crt-token-<name>: token, previousToken, and until when they are good;
+//	                                  │    complete commands
 //	                                  └──► status: commands, in which {token} stands for the token, and times
 //
 // An expired token is replaced. The previous one stays valid for a grace period, so that agents and hosts that have it

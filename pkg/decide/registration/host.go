@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 	hostControlPlane    = "role-control-plane"
 	hostWorker          = "role-worker"
 	hostNodeName        = "node-name"
+	hostHostname        = "hostname"
 	hostAddress         = "address"
 	hostInternalAddress = "internal-address"
 	hostLabels          = "labels"
@@ -40,6 +42,8 @@ type Host struct {
 	Etcd, ControlPlane, Worker bool
 	// NodeName is the name of the node; empty means the host's name.
 	NodeName string
+	// Hostname is the host's name; empty if an earlier install script does not send it.
+	Hostname string
 	// Address and InternalAddress are comma-separated lists of IP addresses. Empty means that the node detects them.
 	Address, InternalAddress string
 	// Labels and Taints are those with which the node registers.
@@ -80,7 +84,8 @@ func ParseHost(said map[string][]string) (Host, error) {
 	}
 	host := Host{
 		ID: first(hostID), NodeName: strings.ToLower(first(hostNodeName)),
-		Etcd: first(hostEtcd) == "true", ControlPlane: first(hostControlPlane) == "true",
+		Hostname: strings.ToLower(first(hostHostname)),
+		Etcd:     first(hostEtcd) == "true", ControlPlane: first(hostControlPlane) == "true",
 		Worker:  first(hostWorker) == "true",
 		Address: first(hostAddress), InternalAddress: first(hostInternalAddress),
 	}
@@ -97,6 +102,9 @@ func ParseHost(said map[string][]string) (Host, error) {
 	}
 	return host, errors.Join(errs...)
 }
+
+// Node is the name of the node that the host becomes, "" if it is unknown.
+func (h *Host) Node() string { return cmp.Or(h.NodeName, h.Hostname) }
 
 func (h *Host) check() error {
 	var errs []error

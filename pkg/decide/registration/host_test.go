@@ -261,7 +261,9 @@ func TestMachine_Objects(t *testing.T) {
 			}}
 	}
 	tainted := map[string]string{"rke.cattle.io/taints": taints}
-	drain, deletion := int32(600), int32(1200)
+	guarded := meta(tainted)
+	guarded.Finalizers = []string{"wrangler.cattle.io/unmanaged-machine"}
+	drain, deletion := int32(600), int32(1500)
 	want := registration.Machine{
 		Bootstrap: &rkev1.RKEBootstrap{
 			ObjectMeta: meta(map[string]string{
@@ -271,7 +273,7 @@ func TestMachine_Objects(t *testing.T) {
 			}),
 			Spec: rkev1.RKEBootstrapSpec{ClusterName: "demo"},
 		},
-		Custom: &rkev1.CustomMachine{ObjectMeta: meta(tainted)},
+		Custom: &rkev1.CustomMachine{ObjectMeta: guarded},
 		Machine: &clusterv1.Machine{ObjectMeta: meta(tainted), Spec: clusterv1.MachineSpec{
 			ClusterName: "demo",
 			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -16,9 +17,9 @@ import (
 // Without it, a pod that cannot leave would keep the Machine forever.
 const drainSeconds int32 = 600
 
-// nodeDeletionSeconds is how long the deletion may take, including the drain and the departure from etcd, before
-// Cluster API gives up the Node. Cluster API's default of ten seconds is too short for that.
-const nodeDeletionSeconds = drainSeconds + 600
+// nodeDeletionSeconds is how long the deletion may take, including the drain, the departure from etcd and the last plan
+// of the host, before Cluster API gives up the Node. Cluster API's default of ten seconds is too short for that.
+const nodeDeletionSeconds = drainSeconds + 900
 
 // Machine is a host in the management cluster: three objects of one name. (docs/wire/endpoints.md#register-a-host.)
 type Machine struct {
@@ -31,6 +32,15 @@ type Machine struct {
 func IsHost(machine *clusterv1.Machine) bool {
 	ref := machine.Spec.InfrastructureRef
 	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
+}
+
+// NodeUID returns the UID by which the node of a Machine knows it: the one of the Machine's first plan. It is rendered
+// into plans. A Machine that was moved or restored to another management cluster has another UID there.
+func NodeUID(machine *clusterv1.Machine) types.UID {
+	if first := machine.Annotations[rkev1.MachineUIDAnnotation]; first != "" {
+		return types.UID(first)
+	}
+	return machine.UID
 }
 
 // MachineName is the name of a host's objects and of its request.
@@ -55,11 +65,13 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind,
 			Name: h.MachineName()}
 	}
+	guarded := meta(taints)
+	guarded.Finalizers = []string{rkev1.UnmanagedMachineFinalizer}
 	drain, deletion := drainSeconds, nodeDeletionSeconds
 	return Machine{
 		Bootstrap: &rkev1.RKEBootstrap{ObjectMeta: meta(annotations),
 			Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster}},
-		Custom: &rkev1.CustomMachine{ObjectMeta: meta(taints)},
+		Custom: &rkev1.CustomMachine{ObjectMeta: guarded},
 		Machine: &clusterv1.Machine{ObjectMeta: meta(taints), Spec: clusterv1.MachineSpec{
 			ClusterName:       cluster,
 			Bootstrap:         clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")},

@@ -25,8 +25,10 @@ const (
 	storageS3    = "s3"
 	storageLocal = "local"
 	successful   = "successful"
-	failed       = "failed"
 )
+
+// Failed is the status of a snapshot that could not be taken.
+const Failed = "failed"
 
 const (
 	// MaxFiles is the number of a cluster's snapshots that get an object: the youngest ones. By default, a distribution
@@ -221,7 +223,7 @@ func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnap
 		SnapshotFile: rkev1.ETCDSnapshotFile{
 			Name: file.SnapshotName, NodeName: file.NodeName, Location: file.Location, Metadata: metadata,
 			CreatedAt: file.CreatedAt,
-			Size:      file.Size, S3: file.S3.DeepCopy(), Status: failed, Message: file.Message,
+			Size:      file.Size, S3: file.S3.DeepCopy(), Status: Failed, Message: file.Message,
 		},
 	}
 	if storage == storageLocal && len(validation.IsValidLabelValue(file.NodeName)) == 0 {

@@ -16,12 +16,16 @@ import (
 
 // rkeControlPlane passes the configuration of the whole cluster to the planner. The planner gets nothing else of the
 // Cluster's metadata. (docs/wire/capi.md#control-plane-object.)
-func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
+func rkeControlPlane(in Input) (*rkev1.RKEControlPlane, error) {
+	cluster := in.Cluster
 	encoded, err := encodeSpec(&cluster.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode spec of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	spec := cluster.Spec.DeepCopy()
+	if hasPodSecurity(in) {
+		addPodSecurity(cluster, &spec.RKEConfig.ClusterConfiguration)
+	}
 	object := &rkev1.RKEControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rkeVersion, Kind: "RKEControlPlane"},
 		ObjectMeta: objectMeta(cluster, cluster.Name),

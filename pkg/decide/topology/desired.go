@@ -35,7 +35,7 @@ func Desired(in Input) ([]runtime.Object, error) {
 	} else {
 		objects = append(objects, rkeCluster(cluster))
 	}
-	controlPlane, err := rkeControlPlane(cluster)
+	controlPlane, err := rkeControlPlane(in)
 	if err != nil {
 		return nil, err
 	}

@@ -27,22 +27,64 @@ func TestWithoutEffect(t *testing.T) {
 	}{
 		"nothing": {func(c *provv1.Cluster) { pool(c, func(*provv1.RKEMachinePool) {}) }, nil},
 		"reinstallation of the agents": {
-			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, []string{
-				"spec.redeploySystemAgentGeneration"},
+			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, nil,
 		},
 		"templates of pod security": {
 			func(c *provv1.Cluster) {
 				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName = "restricted"
 				c.Spec.DefaultPodSecurityPolicyTemplateName = "old"
 			},
-			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName",
-				"spec.defaultPodSecurityPolicyTemplateName"},
+			[]string{"spec.defaultPodSecurityPolicyTemplateName"},
+		},
+		"a template for pod security, and a file of the user": {
+			func(c *provv1.Cluster) {
+				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName = "restricted"
+				c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{
+					"kube-apiserver-arg": "admission-control-config-file=/etc/mine.yaml"}
+			},
+			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName"},
+		},
+		"a template for pod security of an imported cluster": {
+			func(c *provv1.Cluster) {
+				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName = "restricted"
+				c.Spec.RKEConfig = nil
+			},
+			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName"},
 		},
 		"isolation of projects": {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(true) }, []string{"spec.enableNetworkPolicy"},
 		},
 		"no isolation of projects": {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(false) }, nil,
+		},
+		"a role for members of projects": {
+			func(c *provv1.Cluster) { c.Spec.DefaultClusterRoleForProjectMembers = "member" }, []string{
+				"spec.defaultClusterRoleForProjectMembers"},
+		},
+		"annotations for other managers": {
+			func(c *provv1.Cluster) {
+				c.Annotations = map[string]string{
+					"example.com/a": "true", rkev1.DeleteMissingCustomMachinesAfterAnnotation: "1 hour",
+					provv1.EnableFleetSchedulingCustomizationAnnotation: "",
+					provv1.HarvesterRemoveAllVolumesAnnotation:          "true",
+				}
+			},
+			[]string{"metadata.annotations[rke.cattle.io/delete-missing-custom-machines-after]",
+				"metadata.annotations[harvesterhci.io/removeAllPersistentVolumeClaims]"},
+		},
+		"a duration after which hosts are removed": {
+			func(c *provv1.Cluster) {
+				c.Annotations = map[string]string{rkev1.DeleteMissingCustomMachinesAfterAnnotation: "1h30m"}
+			}, nil,
+		},
+		"a negative duration after which hosts are removed": {
+			func(c *provv1.Cluster) {
+				c.Annotations = map[string]string{rkev1.DeleteMissingCustomMachinesAfterAnnotation: "-1h"}
+			}, []string{"metadata.annotations[rke.cattle.io/delete-missing-custom-machines-after]"},
+		},
+		"another name of a pool": {
+			func(c *provv1.Cluster) { pool(c, func(p *provv1.RKEMachinePool) { p.DisplayName = "Pool" }) },
+			[]string{"spec.rkeConfig.machinePools[0].displayName"},
 		},
 		"an existing Cluster API cluster": {
 			func(c *provv1.Cluster) {
@@ -51,12 +93,13 @@ func TestWithoutEffect(t *testing.T) {
 			}, []string{"spec.clusterAPIConfig"},
 		},
 		"ignored errors of drains": {
+			func(c *provv1.Cluster) { c.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors = true }, nil,
+		},
+		"an admission webhook": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors = true
-				c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors = true
+				c.Spec.WebhookDeploymentCustomization = &provv1.WebhookDeploymentCustomization{}
 			},
-			[]string{"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors",
-				"spec.rkeConfig.upgradeStrategy.workerDrainOptions.ignoreErrors"},
+			[]string{"spec.webhookDeploymentCustomization"},
 		},
 		"user data of a node driver's machines": {
 			func(c *provv1.Cluster) { pool(c, func(p *provv1.RKEMachinePool) { p.Userdata = data }) },
@@ -79,7 +122,7 @@ func TestWithoutEffect(t *testing.T) {
 			}, nil,
 		},
 		"an imported cluster": {
-			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration, c.Spec.RKEConfig = 2, nil }, nil,
+			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy, c.Spec.RKEConfig = new(true), nil }, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,6 +64,8 @@ type Input struct {
 	Schemas map[string]*mgmtv3.DynamicSchemaSpec
 	// Credentials are the existing ones from Credentials, by the reference as the user wrote it.
 	Credentials map[string]bool
+	// Unserved are those of ProviderKinds that no CustomResourceDefinition has.
+	Unserved []schema.GroupKind
 	// Replicas are those of the existing MachineDeployments, by name. They count for pools without a fixed size: an
 	// autoscaler or the user scales them.
 	Replicas map[string]int32
@@ -79,6 +81,10 @@ type Input struct {
 	// Restoring is true while a restore of etcd runs, or has left machines stopped. A restore stops every node, and the
 	// restored data may lack the newest nodes. No machine is replaced for that.
 	Restoring bool
+	// PodSecurity is the PodSecurityAdmissionConfigurationTemplate from PodSecurityTemplate, nil if it does not exist.
+	PodSecurity *mgmtv3.PodSecurityAdmissionConfigurationTemplate
+	// PodSecurityStored means that the cluster's Secret contains a Pod Security configuration: see HasPodSecurity.
+	PodSecurityStored bool
 	// alone skips the objects that the cluster refers to: see ValidateAlone.
 	alone bool
 	// all runs the checks that errors of other checks would skip: see ValidateBefore.

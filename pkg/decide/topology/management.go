@@ -78,7 +78,7 @@ func Workspace(cluster *provv1.Cluster) string {
 func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Cluster {
 	spec := cluster.Spec.DeepCopy()
 	safeBudgets(spec)
-	administrated := "false"
+	administrated, agent := "false", scheduling(cluster, spec.ClusterAgentDeploymentCustomization)
 	if spec.RKEConfig != nil {
 		administrated = "true"
 	}
@@ -96,7 +96,7 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 			DefaultClusterRoleForProjectMembers:                  spec.DefaultClusterRoleForProjectMembers,
 			EnableNetworkPolicy:                                  spec.EnableNetworkPolicy,
 			ClusterSecrets:                                       clusterSecrets(spec, registry),
-			ClusterAgentDeploymentCustomization:                  spec.ClusterAgentDeploymentCustomization,
+			ClusterAgentDeploymentCustomization:                  agent,
 			FleetAgentDeploymentCustomization:                    spec.FleetAgentDeploymentCustomization,
 			WebhookDeploymentCustomization:                       spec.WebhookDeploymentCustomization,
 		},

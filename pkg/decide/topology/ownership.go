@@ -12,6 +12,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Ownership is which manager owns a Cluster.
@@ -126,4 +127,11 @@ func TakeConfig(cluster *provv1.Cluster, config *unstructured.Unstructured) (*un
 	taken := config.DeepCopy()
 	taken.SetOwnerReferences(append(taken.GetOwnerReferences(), OwnerReference(cluster, true)))
 	return taken, nil
+}
+
+// Authorizes reports whether the annotations of a Secret or ConfigMap list the cluster as a user of the object:
+// NAME, NAMESPACE/NAME or NAMESPACE/*. The object is in the cluster's namespace.
+func Authorizes(annotations map[string]string, cluster *provv1.Cluster) bool {
+	return naming.ListsCluster(annotations[rkev1.AuthorizedObjectAnnotation], cluster.Namespace, cluster.Name) ||
+		naming.ListsCluster(annotations[rkev1.AuthorizedSecretAnnotation], cluster.Namespace, cluster.Name)
 }

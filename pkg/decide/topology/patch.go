@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
@@ -71,15 +73,15 @@ func finalizerOperations(cluster, prepared *provv1.Cluster) []operation {
 // pointer escapes a key for a JSON pointer. (RFC 6901.)
 func pointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// ReleasePatch is the JSON merge patch that removes finalizers from a Cluster.
-func ReleasePatch(cluster *provv1.Cluster, finalizers ...string) ([]byte, error) {
+// ReleasePatch is the JSON merge patch that removes finalizers from an object, such as a Cluster.
+func ReleasePatch(object metav1.Object, finalizers ...string) ([]byte, error) {
 	released := func(finalizer string) bool { return slices.Contains(finalizers, finalizer) }
-	left := slices.DeleteFunc(slices.Clone(cluster.Finalizers), released)
+	left := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), released)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": cluster.ResourceVersion, "finalizers": left,
+		"resourceVersion": object.GetResourceVersion(), "finalizers": left,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("encode patch of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		return nil, fmt.Errorf("encode patch of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	return patch, nil
 }

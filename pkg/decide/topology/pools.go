@@ -164,6 +164,9 @@ func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	return &wanted
 }
 
+// Wanted is the number of machines that a pool requests. Of a pool that an autoscaler sizes, it is the lowest.
+func Wanted(pool *provv1.RKEMachinePool) int32 { return *replicas(Input{}, pool, "") }
+
 func quantity(pool *provv1.RKEMachinePool) int32 {
 	if pool.Quantity == nil {
 		return 1

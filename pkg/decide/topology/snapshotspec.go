@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -28,6 +29,10 @@ var (
 		maxSnapshotSpec>>20)
 	errSnapshotVersion = fmt.Errorf("the Kubernetes version in the snapshot's metadata is longer than %d bytes",
 		maxSnapshotVersion)
+	errSpecFormat = errors.New("the cluster's spec in the snapshot's metadata has a format that this release does " +
+		"not know")
+	errControlPlaneSpec = errors.New("annotation " + rkev1.ClusterSpecAnnotation + " of the RKEControlPlane must be " +
+		"base64 of gzipped JSON")
 )
 
 // VersionOfSnapshot returns the Kubernetes version of the cluster from the metadata of an ETCDSnapshot; empty when they
@@ -40,23 +45,8 @@ func VersionOfSnapshot(metadata string) (string, error) {
 // DescribeSnapshot returns the version as VersionOfSnapshot does, and whether the metadata contain the cluster's
 // rkeConfig.
 func DescribeSnapshot(metadata string) (version string, hasConfig bool, err error) {
-	if metadata == "" {
-		return "", false, nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(metadata)
-	if err != nil {
-		return "", false, errSnapshotMetadata
-	}
-	var values map[string]string
-	if err := json.Unmarshal(raw, &values); err != nil {
-		return "", false, errSnapshotMetadata
-	}
-	packed := values[rkev1.SnapshotClusterSpecKey]
-	if packed == "" {
-		return "", false, nil
-	}
-	encoded, err := unpackSpec(packed)
-	if err != nil {
+	encoded, err := specInMetadata(metadata)
+	if err != nil || encoded == nil {
 		return "", false, err
 	}
 	var spec struct {
@@ -70,6 +60,54 @@ func DescribeSnapshot(metadata string) (version string, hasConfig bool, err erro
 		return "", false, errSnapshotVersion
 	}
 	return spec.KubernetesVersion, len(spec.RKEConfig) > 0 && string(spec.RKEConfig) != "null", nil
+}
+
+// SpecOfSnapshot returns the whole spec of the cluster from the metadata of an ETCDSnapshot, nil when they do not
+// contain one. It fails for a spec in a format that this program does not know.
+func SpecOfSnapshot(metadata string) (*provv1.ClusterSpec, error) {
+	encoded, err := specInMetadata(metadata)
+	if err != nil || encoded == nil {
+		return nil, err
+	}
+	return decodeSpec(encoded)
+}
+
+// SpecOfControlPlane returns the spec of the Cluster that an RKEControlPlane was made from, by its annotation
+// rkev1.ClusterSpecAnnotation. The spec has no requests for operations.
+func SpecOfControlPlane(annotation string) (*provv1.ClusterSpec, error) {
+	encoded, err := unpackSpec(annotation)
+	if err != nil {
+		return nil, errControlPlaneSpec
+	}
+	return decodeSpec(encoded)
+}
+
+func decodeSpec(encoded []byte) (*provv1.ClusterSpec, error) {
+	spec := &provv1.ClusterSpec{}
+	if err := json.Unmarshal(encoded, spec); err != nil {
+		return nil, errSpecFormat
+	}
+	return spec, nil
+}
+
+// specInMetadata returns the spec as JSON, nil when the metadata contain none.
+func specInMetadata(metadata string) ([]byte, error) {
+	if metadata == "" {
+		return nil, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(metadata)
+	if err != nil {
+		return nil, errSnapshotMetadata
+	}
+	var values map[string]string
+	if err := json.Unmarshal(raw, &values); err != nil {
+		return nil, errSnapshotMetadata
+	}
+	packed := values[rkev1.SnapshotClusterSpecKey]
+	if packed == "" {
+		return nil, nil
+	}
+	return unpackSpec(packed)
 }
 
 // unpackSpec decodes the result of encodeSpec to JSON.

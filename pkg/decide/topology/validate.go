@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -41,7 +42,8 @@ func Validate(in Input) field.ErrorList {
 	}
 	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint,
 		spec.Child("localClusterAuthEndpoint"))...)
-	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
+	errs = append(errs, validatePodSecurity(in)...)
+	errs = append(errs, validateInfrastructure(in, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
 	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles,
@@ -172,8 +174,8 @@ func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Pat
 	return nil
 }
 
-func validateInfrastructure(cluster *provv1.Cluster, at *field.Path) field.ErrorList {
-	ref := cluster.Spec.RKEConfig.InfrastructureRef
+func validateInfrastructure(in Input, at *field.Path) field.ErrorList {
+	ref := in.Cluster.Spec.RKEConfig.InfrastructureRef
 	if ref == nil {
 		return nil
 	}
@@ -188,7 +190,11 @@ func validateInfrastructure(cluster *provv1.Cluster, at *field.Path) field.Error
 		errs = append(errs, field.Invalid(at.Child("apiVersion"), ref.APIVersion,
 			"must be a group and a version, for example infrastructure.cluster.x-k8s.io/v1beta2"))
 	}
-	return errs
+	if len(errs) > 0 || in.alone {
+		return errs
+	}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	return notFound(absentKind(in, kind, at.Child("kind"), "", true))
 }
 
 // unsafeInPath are characters that a shell or an expansion would interpret.

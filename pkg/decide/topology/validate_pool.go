@@ -21,6 +21,7 @@ var unhealthyRange = regexp.MustCompile(`^\[[0-9]+-[0-9]+\]$`)
 
 func validatePools(in Input, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	var absent []absence
 	first := map[string]bool{}
 	deployments := map[string]string{}
 	for i := range pools(in.Cluster) {
@@ -46,9 +47,9 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		errs = append(errs, ofBoot...)
 		errs = append(errs, validatePoolLabels(in.Cluster, pool, here)...)
 		errs = append(errs, validateConfig(in, pool, here.Child("machineConfigRef"))...)
-		errs = append(errs, validateCredential(in, pool, here)...)
+		absent = append(absent, absences(in, pool, here)...)
 	}
-	return append(errs, validateRollOuts(in, at)...)
+	return append(append(errs, notFound(absent)...), validateRollOuts(in, at)...)
 }
 
 func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
@@ -259,46 +260,13 @@ func validateConfig(in Input, pool *provv1.RKEMachinePool, at *field.Path) field
 		return field.ErrorList{field.Invalid(at.Child("kind"), ref.Kind,
 			"must be the kind of a node driver's machine config, for example Amazonec2Config")}
 	}
-	if in.alone {
-		return nil
-	}
-	return validateDriverConfig(in, pool, ref, at)
-}
-
-// validateDriverConfig checks a machine config of one of Drover's node drivers. A deactivated driver does not break the
-// clusters that it created.
-func validateDriverConfig(in Input, pool *provv1.RKEMachinePool, ref ConfigRef, at *field.Path) field.ErrorList {
 	config, exists := in.MachineConfigs[ref]
-	_, copied := poolSchema(pool)
-	switch active := in.Schemas[ref.SchemaName()] != nil; {
-	case !active && (!exists || !copied):
-		return field.ErrorList{notFound(at.Child("kind"), ref.Kind,
-			"no active node driver has this kind; register or activate the NodeDriver, or correct the kind")}
-	case !exists:
-		return field.ErrorList{notFound(at.Child("name"), ref.Name,
-			"no "+ref.Kind+" with this name in namespace "+in.Cluster.Namespace+"; create it, or correct the name")}
+	if in.alone || !exists {
+		return nil // absences reports it
 	}
 	if _, err := TakeConfig(in.Cluster, config); err != nil {
 		return field.ErrorList{field.Invalid(at.Child("name"), ref.Name, err.Error()+
 			"; give each cluster machine configs of its own")}
 	}
 	return nil
-}
-
-func validateCredential(in Input, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
-	reference := effectiveCredential(in.Cluster, pool)
-	if _, ours := configRef(pool); !ours || reference == "" || in.alone || in.Credentials[reference] {
-		return nil
-	}
-	if pool.CloudCredentialSecretName == "" {
-		at = field.NewPath("spec")
-	}
-	namespace, name := CredentialSecret(in.Cluster.Namespace, reference)
-	return field.ErrorList{notFound(at.Child("cloudCredentialSecretName"), reference,
-		"no Secret "+name+" in namespace "+namespace+"; create it, or name another (NAME, or "+
-			provv1.GlobalDataNamespace+":NAME)")}
-}
-
-func notFound(at *field.Path, value, remedy string) *field.Error {
-	return &field.Error{Type: field.ErrorTypeNotFound, Field: at.String(), BadValue: value, Detail: remedy}
 }

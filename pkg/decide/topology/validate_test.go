@@ -103,7 +103,8 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"machine config that does not exist": {
 			func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Name = "nc-other" },
-			pools + "[0].machineConfigRef.name", "no PodConfig with this name in namespace fleet-default; create it",
+			pools + "[0].machineConfigRef.name",
+			"no PodConfig with this name in namespace fleet-default, which pool pool1 uses; create it",
 		},
 		"unknown driver": {
 			func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "CloudConfig" },
@@ -119,7 +120,8 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"pool's credential missing": {
 			func(c *provv1.Cluster) { pool(c, 0).CloudCredentialSecretName = "cattle-global-data:cc-lost" },
-			pools + "[0].cloudCredentialSecretName", "no Secret cc-lost in namespace cattle-global-data; create it",
+			pools + "[0].cloudCredentialSecretName",
+			"no Secret cc-lost in namespace cattle-global-data, which pool pool1 uses; create it",
 		},
 		"cluster's credential missing": {
 			func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "lost" },

@@ -19,6 +19,9 @@ const (
 	OwnerNameAnnotation = apply.LabelName
 )
 
+// HashLabel is the label of every object that belongs to a set (docs/wire/names.md#apply-sets).
+const HashLabel = apply.LabelHash
+
 // Mark adds the identity of a set to an object. It is for the object whose creation reserves a name, which must be
 // created with a plain create before the set is applied. The later apply then treats it as part of the set.
 func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namespace, name string) error {
@@ -36,6 +39,13 @@ func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namesp
 // Marked reports whether an object belongs to a set.
 func Marked(obj metav1.Object, setID string, owner schema.GroupVersionKind, namespace, name string) bool {
 	return Selector(setID, owner, namespace, name).Matches(labels.Set(obj.GetLabels()))
+}
+
+// OwnerOf returns the id of the set that an object belongs to, and the namespace and name of its owner. All are empty
+// for an object of no set.
+func OwnerOf(obj metav1.Object) (setID, namespace, name string) {
+	notes := obj.GetAnnotations()
+	return notes[apply.LabelID], notes[apply.LabelNamespace], notes[apply.LabelName]
 }
 
 // Kept reports whether an object belongs to any set.

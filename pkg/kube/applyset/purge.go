@@ -9,12 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // Purge deletes the objects of the set that the caches contain. The owner may be deleted already: only its kind,
@@ -28,7 +32,7 @@ func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersion
 
 // PurgeLive is Purge with live reads instead of caches. It is for the last cleanup of a set without owner references,
 // because caches may lack a new object, which would then remain forever. The kinds need no caches. A kind that is not
-// served has no objects.
+// served has no objects. It also removes the finalizers of a former manager (topology.FormerFinalizers).
 func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
 	kinds []schema.GroupVersionKind) error {
 	if err := s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name).Add(pruned), kinds); err != nil {
@@ -76,11 +80,7 @@ func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Sele
 		}
 		for i := range left.Items {
 			obj := &left.Items[i]
-			if obj.GetDeletionTimestamp() != nil {
-				continue
-			}
-			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(),
-				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
+			err := deleteOne(ctx, client.Namespace(obj.GetNamespace()), gvk.GroupKind(), obj)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("apply set %s: delete %s: %w", setID,
 					describe(resource.Resource, obj.GetNamespace(), obj.GetName()), err)
@@ -88,4 +88,24 @@ func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Sele
 		}
 	}
 	return nil
+}
+
+// deleteOne deletes an object of an owner that is being removed. It first removes the finalizers of a former manager,
+// which no program would remove later.
+func deleteOne(ctx context.Context, client dynamic.ResourceInterface, kind schema.GroupKind,
+	obj *unstructured.Unstructured) error {
+	if finalizers := topology.FormerFinalizers(kind, obj); len(finalizers) > 0 {
+		patch, err := topology.ReleasePatch(obj, finalizers...)
+		if err != nil {
+			return err
+		}
+		if _, err := client.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return client.Delete(ctx, obj.GetName(),
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
 }

@@ -1,6 +1,9 @@
 package applyset
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -8,7 +11,10 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-io/drover/pkg/decide/naming"
@@ -155,6 +161,58 @@ func TestPurgeLive_FindsUncachedObjects(t *testing.T) {
 			t.Errorf("%v remain", left)
 		}
 	})
+}
+
+// PurgeLive removes the finalizers of a former manager, also from objects that are already in deletion. Others stay.
+func TestPurgeLive_RemovesFormerFinalizers(t *testing.T) {
+	custom := schema.GroupKind{Group: "rke.cattle.io", Kind: "CustomMachine"}
+	for name, tc := range map[string]struct {
+		kind       schema.GroupKind
+		finalizers []string
+		deleting   bool
+		want       []string
+	}{
+		"a finalizer of Rancher": {custom, []string{"wrangler.cattle.io/unmanaged-machine"}, false,
+			[]string{"patch []", "delete"}},
+		"in deletion": {custom, []string{"wrangler.cattle.io/unmanaged-machine"}, true, []string{"patch []"}},
+		"with one of another program": {custom, []string{"a/b", "wrangler.cattle.io/unmanaged-machine"}, true,
+			[]string{"patch [a/b]"}},
+		"of another kind": {configMaps.GroupKind(), []string{"wrangler.cattle.io/unmanaged-machine"}, false,
+			[]string{"delete"}},
+		"none": {custom, nil, false, []string{"delete"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &unstructured.Unstructured{Object: map[string]any{}}
+			object.SetFinalizers(tc.finalizers)
+			if tc.deleting {
+				object.SetDeletionTimestamp(new(metav1.Now()))
+			}
+			client := &oneObject{}
+			check(t, deleteOne(t.Context(), client, tc.kind, object))
+			if diff := cmp.Diff(tc.want, client.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// oneObject records the writes of one object.
+type oneObject struct {
+	dynamic.ResourceInterface
+	writes []string
+}
+
+func (o *oneObject) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions,
+	_ ...string) (*unstructured.Unstructured, error) {
+	var decoded metav1.PartialObjectMetadata
+	err := json.Unmarshal(patch, &decoded)
+	o.writes = append(o.writes, fmt.Sprintf("patch %v", decoded.Finalizers))
+	return nil, err
+}
+
+func (o *oneObject) Delete(context.Context, string, metav1.DeleteOptions, ...string) error {
+	o.writes = append(o.writes, "delete")
+	return nil
 }
 
 // PurgeKept deletes objects that the set kept although they were no longer wanted.

@@ -21,6 +21,7 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generated/controllers/rbac"
 	rbaccontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/rbac/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,7 +79,7 @@ type Options struct {
 	// SecretBytes is the largest Secret of a user whose data the cache keeps; DefaultSecretBytes when it is zero. A
 	// host's Factory has its own caches, and keeps what it likes.
 	SecretBytes int64
-	// DynamicGroups are the API groups of Dynamic; those of the machine kinds when it is empty.
+	// DynamicGroups are the API groups of Dynamic; when it is empty, those of the machine kinds, and kinds of Fleet.
 	DynamicGroups []string
 	// Observe is called after every run of a handler, with its name, duration and error. It may be nil.
 	Observe func(handler string, took time.Duration, err error)
@@ -105,7 +106,7 @@ type Clients struct {
 
 	// Kubernetes covers what the generated clients lack, such as TokenRequests.
 	Kubernetes kubernetes.Interface
-	// Dynamic has the kinds of node drivers.
+	// Dynamic has the kinds of node drivers and of Fleet.
 	Dynamic *Dynamic
 	// Apply applies sets of objects, and Secrets applies sets of Secrets.
 	Apply   *applyset.Set
@@ -173,12 +174,15 @@ func (c *Clients) setFactory(opts Options) error {
 		return fmt.Errorf("make clients: %w", err)
 	}
 	caches := lassocache.NewSharedCachedFactory(endingClients{client}, &lassocache.SharedCacheFactoryOptions{
-		// Only Pods that create and delete machines are cached, because a management cluster may have many others.
+		// Only Pods that create and delete machines are cached, because a management cluster may have many others. Of
+		// the ClusterRoles and their bindings, only those of apply sets are cached.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
 			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = NotHelm },
 			corev1.SchemeGroupVersion.WithKind("Pod"): func(o *metav1.ListOptions) {
 				o.LabelSelector = rkev1.InfraMachineNameLabel
 			},
+			rbacv1.SchemeGroupVersion.WithKind("ClusterRole"):        ofSets,
+			rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"): ofSets,
 		},
 	})
 	caches = &reducingCaches{SharedCacheFactory: caches,
@@ -198,6 +202,9 @@ func (c *Clients) setFactory(opts Options) error {
 	c.Factory, c.ownFactory = c.gated, true
 	return nil
 }
+
+// ofSets selects the objects of apply sets.
+func ofSets(o *metav1.ListOptions) { o.LabelSelector = applyset.HashLabel }
 
 func (c *Clients) setGenerated() error {
 	c.Provisioning = provisioning.New(c.Factory).V1()

@@ -18,13 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-io/drover/pkg/decide/driverschema"
-	"github.com/drover-io/drover/pkg/kube/sharedfields"
+	"github.com/drover-io/drover/pkg/decide/fleet"
 )
 
 const (
@@ -49,6 +48,8 @@ type Dynamic struct {
 	crds    crdcontrollers.CustomResourceDefinitionController
 	gate    *gate
 	groups  []string
+	// singles are kinds of groups that Dynamic does not follow as a whole.
+	singles []schema.GroupVersionKind
 
 	follows bool
 
@@ -79,11 +80,13 @@ type dynamicKind struct {
 
 func newDynamic(client, watches dynamic.Interface, crds crdcontrollers.CustomResourceDefinitionController, g *gate,
 	groups []string) *Dynamic {
-	if len(groups) == 0 {
-		groups = []string{MachineGroup, MachineConfigGroup}
-	}
-	return &Dynamic{client: client, watches: watches, crds: crds, gate: g, groups: groups,
+	d := &Dynamic{client: client, watches: watches, crds: crds, gate: g, groups: groups,
 		kinds: map[schema.GroupVersionKind]*dynamicKind{}, indexers: cache.Indexers{}}
+	if len(groups) == 0 {
+		d.groups = []string{MachineGroup, MachineConfigGroup}
+		d.singles = []schema.GroupVersionKind{fleet.ClusterKind, fleet.BundleKind}
+	}
+	return d
 }
 
 func (d *Dynamic) followCRDs() {
@@ -224,90 +227,6 @@ func (d *Dynamic) EnqueueAfter(gvk schema.GroupVersionKind, namespace, name stri
 	}
 }
 
-// Live reads an object from the API server.
-func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespace,
-	name string) (*unstructured.Unstructured, error) {
-	client, err := d.clientFor(gvk, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return client.Get(ctx, name, metav1.GetOptions{})
-}
-
-// AnyLive asks the API server whether any object of the kind exists, in any namespace.
-func (d *Dynamic) AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	client, err := d.clientFor(gvk, metav1.NamespaceAll)
-	if err != nil {
-		return false, err
-	}
-	list, err := client.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return false, fmt.Errorf("list one %s: %w", gvk.Kind, err)
-	}
-	return len(list.Items) > 0, nil
-}
-
-// Create creates an object.
-func (d *Dynamic) Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	return client.Create(ctx, obj, metav1.CreateOptions{})
-}
-
-// Update writes an object without its status.
-func (d *Dynamic) Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	return client.Update(ctx, obj, metav1.UpdateOptions{})
-}
-
-// UpdateStatus writes the status of an object.
-func (d *Dynamic) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured,
-	error) {
-	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	return client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
-}
-
-// Patch patches an object, or a subresource of it.
-func (d *Dynamic) Patch(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string, pt types.PatchType,
-	data []byte, subresources ...string) (*unstructured.Unstructured, error) {
-	client, err := d.clientFor(gvk, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return client.Patch(ctx, name, pt, data, metav1.PatchOptions{}, subresources...)
-}
-
-// Delete deletes an object. A missing object is not an error.
-func (d *Dynamic) Delete(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) error {
-	client, err := d.clientFor(gvk, namespace)
-	if err != nil {
-		return err
-	}
-	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
-}
-
-func (d *Dynamic) clientFor(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
-	kind, err := d.kind(gvk)
-	if err != nil {
-		return nil, err
-	}
-	if kind.namespaced {
-		return d.client.Resource(kind.gvr).Namespace(namespace), nil
-	}
-	return d.client.Resource(kind.gvr), nil
-}
-
 func (d *Dynamic) kind(gvk schema.GroupVersionKind) (*dynamicKind, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -359,12 +278,14 @@ func (d *Dynamic) onCRD(key string,
 
 // follow starts a cache and a queue for every served version of the CRD that has none. The caller holds the lock.
 func (d *Dynamic) follow(crd *apiextensionsv1.CustomResourceDefinition) {
-	if !slices.Contains(d.groups, crd.Spec.Group) || !established(crd) || crd.DeletionTimestamp != nil ||
-		d.ctx.Err() != nil {
+	if !established(crd) || crd.DeletionTimestamp != nil || d.ctx.Err() != nil {
 		return
 	}
 	for _, version := range crd.Spec.Versions {
 		gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
+		if !slices.Contains(d.groups, gvk.Group) && !slices.Contains(d.singles, gvk) {
+			continue
+		}
 		if version.Served && d.kinds[gvk] == nil {
 			d.kinds[gvk] = d.newKind(gvk, crd.Spec.Names.Plural, crd.Spec.Scope == apiextensionsv1.NamespaceScoped)
 		}
@@ -378,7 +299,7 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	maps.Copy(indexers, d.indexers)
 	informer := dynamicinformer.NewFilteredDynamicInformer(d.watches, gvr, metav1.NamespaceAll, 0, indexers,
 		nil).Informer()
-	_ = informer.SetTransform(sharedfields.Transform) // fails only after the start
+	_ = informer.SetTransform(transformOf(gvk)) // fails only after the start
 	for _, f := range d.onInform {
 		f(gvk, informer)
 	}

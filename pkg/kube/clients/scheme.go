@@ -43,8 +43,11 @@ func handled() []schema.GroupVersionKind {
 		rkev1.SchemeGroupVersion: {
 			"CustomMachine", "ETCDSnapshot", "RKEBootstrap", "RKEBootstrapTemplate", "RKECluster", "RKEControlPlane",
 		},
-		mgmtv3.SchemeGroupVersion: {"Cluster", "ClusterRegistrationToken", "DynamicSchema", "NodeDriver"},
-		clusterv1.GroupVersion:    {"Cluster", "Machine", "MachineDeployment", "MachineHealthCheck", "MachineSet"},
+		mgmtv3.SchemeGroupVersion: {
+			"Cluster", "ClusterRegistrationToken", "DynamicSchema", "FleetWorkspace", "ManagedChart", "NodeDriver",
+			"PodSecurityAdmissionConfigurationTemplate",
+		},
+		clusterv1.GroupVersion: {"Cluster", "Machine", "MachineDeployment", "MachineHealthCheck", "MachineSet"},
 	} {
 		for _, name := range names {
 			kinds = append(kinds, gv.WithKind(name))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
@@ -73,15 +74,42 @@ func (l secretLimit) reduce(object any) (any, error) {
 	if plan, ok := secret.Data[nodeplan.KeyPlan]; ok && bytes.Equal(plan, secret.Data[nodeplan.KeyAppliedPlan]) {
 		secret.Data[nodeplan.KeyAppliedPlan] = plan
 	}
+	if secret.Type == rkev1.SecretTypeMachineOutput {
+		for key := range secret.Data {
+			secret.Data[key] = nil // controllers read the keys only, and users read the values
+		}
+	}
 	if isOwn(secret) {
 		return secret, nil
 	}
 	delete(secret.Annotations, corev1.LastAppliedConfigAnnotation)
 	if reason := l.drops(secret); reason != "" {
 		secret.Data = nil
-		secret.Annotations = map[string]string{droppedKey: droppedMark + reason}
+		secret.Annotations = requests(secret.Annotations)
+		secret.Annotations[droppedKey] = droppedMark + reason
 	}
 	return secret, nil
+}
+
+// requests returns the annotations for which Drover needs no data. Users request copies of a Secret in clusters with
+// some, and Drover says why there is none. With others they request its deletion with its cluster. Longer texts are
+// dropped with the data.
+func requests(annotations map[string]string) map[string]string {
+	const longest = 1024
+	kept := map[string]string{}
+	for _, key := range []string{rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation,
+		rkev1.AuthorizedSecretDeletesAnnotation, provv1.SyncAnnotation,
+		provv1.SyncBootstrapAnnotation, provv1.SyncTargetNamespaceAnnotation, provv1.SyncTargetNameAnnotation} {
+		if value := annotations[key]; value != "" && len(value) <= longest {
+			kept[key] = value
+		}
+	}
+	for _, list := range []string{rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation} {
+		if kept[list] != annotations[list] {
+			delete(kept, rkev1.AuthorizedSecretDeletesAnnotation) // clusters that are not known may use it
+		}
+	}
+	return kept
 }
 
 // isOwn reports whether Drover writes a Secret.

@@ -3,6 +3,7 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -82,6 +83,36 @@ func TestSecrets_AreReduced(t *testing.T) {
 			t.Errorf("%s: the annotation of kubectl apply is there: %t", name, applied)
 		}
 	}
+	asked := stored("s", "Opaque", 1000, func(s *corev1.Secret) {
+		s.Annotations["provisioning.cattle.io/sync"] = "true"
+		s.Annotations[rkev1.AuthorizedObjectAnnotation] = strings.Repeat("x", 2000)
+	})
+	if _, err := secretLimit(1000).reduce(asked); err != nil ||
+		asked.Annotations["provisioning.cattle.io/sync"] != "true" || len(asked.Annotations) != 2 ||
+		checkDropped(asked) == nil {
+		t.Errorf("a Secret that requests copies has %d annotations: %v", len(asked.Annotations), err)
+	}
+	for name, tc := range map[string]struct {
+		lists map[string]string
+		want  bool
+	}{
+		"with its cluster":  {map[string]string{rkev1.AuthorizedObjectAnnotation: "demo"}, true},
+		"by the older name": {map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"}, true},
+		"with unknown clusters": {
+			map[string]string{rkev1.AuthorizedObjectAnnotation: strings.Repeat("x", 2000)}, false,
+		},
+		"with some unknown ones": {map[string]string{rkev1.AuthorizedObjectAnnotation: strings.Repeat("x", 2000),
+			rkev1.AuthorizedSecretAnnotation: "demo"}, false},
+	} {
+		leaving := stored("s", "Opaque", 1000, func(s *corev1.Secret) {
+			s.Annotations = maps.Clone(tc.lists)
+			s.Annotations[rkev1.AuthorizedSecretDeletesAnnotation] = "true"
+		})
+		_, err := secretLimit(1000).reduce(leaving)
+		if got := leaving.Annotations[rkev1.AuthorizedSecretDeletesAnnotation] == "true"; err != nil || got != tc.want {
+			t.Errorf("deleted %s: %t, want %t; error %v", name, got, tc.want, err)
+		}
+	}
 	tombstone := cache.DeletedFinalStateUnknown{Key: "ns/s"}
 	if got, err := secretLimit(1000).reduce(tombstone); got != tombstone || err != nil {
 		t.Errorf("a deleted object becomes %v, error %v", got, err)
@@ -118,6 +149,17 @@ func TestSecrets_KeepAnAppliedPlanOnce(t *testing.T) {
 		if once := len(plan) > 0 && len(applied) > 0 && &plan[0] == &applied[0]; once != tc.once {
 			t.Errorf("%s: one copy: %t, want %t", name, once, tc.once)
 		}
+	}
+}
+
+// The cache knows which outputs of a machine's Jobs are kept, but not the outputs.
+func TestSecrets_OutputsKeepTheirKeys(t *testing.T) {
+	secret := stored("s", rkev1.SecretTypeMachineOutput, 5000)
+	if _, err := secretLimit(1000).reduce(secret); err != nil {
+		t.Fatal(err)
+	}
+	if value, ok := secret.Data["k"]; !ok || len(value) > 0 || checkDropped(secret) != nil {
+		t.Errorf("key %t with %d bytes, error %v", ok, len(value), checkDropped(secret))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
 // MachineClient is the part of a Machine client that is needed.
@@ -107,18 +108,13 @@ func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 		JoinedTo:      machine.Annotations[rkev1.JoinedToAnnotation],
 		RenderVersion: machine.Annotations[rkev1.RenderVersionAnnotation],
 		Found:         machine.Annotations[rkev1.FoundAnnotation],
+		AgentPin:      machine.Annotations[rkev1.AgentPinAnnotation],
 		Version:       machine.Spec.Version,
 	}
 }
 
-// UID returns the UID by which the node of a Machine knows it: the one of the Machine's first plan. It is rendered into
-// plans. A Machine that was moved or restored to another management cluster has another UID there.
-func UID(machine *clusterv1.Machine) types.UID {
-	if first := machine.Annotations[rkev1.MachineUIDAnnotation]; first != "" {
-		return types.UID(first)
-	}
-	return machine.UID
-}
+// UID is registration.NodeUID.
+func UID(machine *clusterv1.Machine) types.UID { return registration.NodeUID(machine) }
 
 // Mark writes the planner's notes onto the Machine with that UID, and nothing else, so that it never conflicts with
 // other writers. A MachineSet with an older view of the Machine may reset the version once. Then the planner writes it
@@ -137,6 +133,7 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 			rkev1.RenderVersionAnnotation: orNull(marks.RenderVersion),
 			rkev1.MachineUIDAnnotation:    UID(machine),
 			rkev1.FoundAnnotation:         orNull(marks.Found),
+			rkev1.AgentPinAnnotation:      orNull(marks.AgentPin),
 		},
 	}}
 	if marks.Version != "" {

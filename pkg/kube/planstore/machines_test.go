@@ -26,11 +26,11 @@ func machineObject(version string) *clusterv1.Machine {
 func TestMachines_MarksAreASeparatePatch(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
 	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1",
-		Version: "v1.36.3+rke2r1"}
+		Version: "v1.36.3+rke2r1", AgentPin: "pin"}
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"metadata":{"annotations":{"drover.io/found":null,"drover.io/machine-uid":"u","drover.io/render-version":"1","rke.cattle.io/join-url":"https://1.2.3.4:6443","rke.cattle.io/joined-to":null},` +
+	want := `{"metadata":{"annotations":{"drover.io/agent-pin":"pin","drover.io/found":null,"drover.io/machine-uid":"u","drover.io/render-version":"1","rke.cattle.io/join-url":"https://1.2.3.4:6443","rke.cattle.io/joined-to":null},` +
 		`"labels":{"rke.cattle.io/init-node":"true"},"uid":"u"},"spec":{"version":"v1.36.3+rke2r1"}}`
 	if diff := cmp.Diff([]string{want}, a.patches); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)

@@ -2,6 +2,8 @@ package rehearsal
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,18 +21,39 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// Dynamic gives access to the kinds of node drivers on a stage, like clients.Dynamic.
+// Dynamic gives access to the kinds of node drivers and of Fleet on a stage, like clients.Dynamic.
 type Dynamic struct {
 	idle
 	stage *Stage
 }
 
-// Dynamic returns the kinds of node drivers on the stage.
+// Dynamic returns the kinds of node drivers and of Fleet on the stage.
 func (s *Stage) Dynamic() Dynamic { return Dynamic{stage: s} }
 
 // Get returns an object.
 func (d Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	return d.stage.get(id{gvk, namespace, name})
+}
+
+// Presence returns whether the API server serves a kind.
+func (d Dynamic) Presence(gvk schema.GroupVersionKind, _ string) (clients.Presence, error) {
+	served, err := d.stage.Discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return clients.Absent, nil
+	}
+	if err != nil {
+		return clients.Absent, fmt.Errorf("find kind %s: %w", gvk, err)
+	}
+	isKind := func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }
+	if !slices.ContainsFunc(served.APIResources, isKind) {
+		return clients.Absent, nil
+	}
+	return clients.Served, nil
+}
+
+// Create creates an object.
+func (d Dynamic) Create(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.stage.create(object.GroupVersionKind(), object)
 }
 
 // Update writes an object without its status.

@@ -49,9 +49,14 @@ func Found[F metav1.Object](cache Indexed[F], index, key string) []Key {
 	if err != nil {
 		return nil // the index is not registered
 	}
-	keys := make([]Key, 0, len(found))
-	for _, f := range found {
-		keys = append(keys, Key{Namespace: f.GetNamespace(), Name: f.GetName()})
+	return Keys(found)
+}
+
+// Keys returns the keys of objects, such as all objects of a cache.
+func Keys[F metav1.Object](objects []F) []Key {
+	keys := make([]Key, 0, len(objects))
+	for _, object := range objects {
+		keys = append(keys, Key{Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
 	return keys
 }

@@ -11,6 +11,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/disruption"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/restoredspec"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // ClusterChanged returns the events of a change of a provisioning Cluster.
@@ -26,7 +28,8 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 		l.warning(ReasonClusterDeletionFailed, removed.is.why())
 	}
 	if !after.DeletionTimestamp.IsZero() {
-		return l.events // the other conditions only follow the deletion
+		// the other conditions only follow the deletion
+		return slices.Concat(l.events, held(clusterKind, before, after))
 	}
 	if created := condition(provv1.ConditionCreated); created.became(rkev1.ConditionFalse) {
 		l.warning(ReasonIdentityFailed, created.is.why())
@@ -36,6 +39,10 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 		if questioned := condition(kind); questioned.became(rkev1.ConditionFalse) {
 			l.warning(reason, questioned.is.why())
 		}
+	}
+	if reached := condition(provv1.ConditionReconciling); after.Spec.RKEConfig == nil &&
+		reached.became(rkev1.ConditionTrue) {
+		l.normal(ReasonClusterProgressing, reached.is.message) // an imported cluster has no condition Ready
 	}
 	if !before.Status.Ready && after.Status.Ready {
 		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+
@@ -47,7 +54,7 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 // progress adds events on whether Drover can apply the spec, and whether all machines have what it asks for.
 func progress(l *list, condition func(string) transition) {
 	switch made := condition(provv1.ConditionRKECluster); {
-	case made.became(rkev1.ConditionFalse):
+	case made.became(rkev1.ConditionFalse), made.wasCorrected():
 		l.warning(ReasonSpecRefused, made.is.why())
 	case made.became(rkev1.ConditionTrue):
 		l.normal(ReasonSpecApplied, "The objects of the cluster match its spec")
@@ -67,7 +74,9 @@ func progress(l *list, condition func(string) transition) {
 var warnings = map[string]Reason{
 	planner.ConditionConfigurationUnderstood: ReasonConfigurationQuestioned,
 	planner.ConditionEtcdQuorum:              ReasonEtcdQuorumWeak,
+	provv1.ConditionFleetCluster:             ReasonFleetQuestioned,
 	planner.ConditionRenderVersions:          ReasonRenderVersionsUnknown,
+	planner.ConditionAgentsUpgraded:          ReasonAgentsNotUpgraded,
 }
 
 // sorted orders events by reason.
@@ -93,6 +102,7 @@ func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEContro
 		own.warning(ReasonRoleLost, stable.is.why())
 	}
 	upgrade(whole, before, after)
+	restoredConfiguration(whole, before, after)
 	for _, record := range after.Status.Operations {
 		at := slices.IndexFunc(before.Status.Operations, func(r rkev1.OperationRecord) bool {
 			return r.Name == record.Name
@@ -119,6 +129,29 @@ func upgrade(l *list, before, after *rkev1.RKEControlPlane) {
 }
 
 // operation adds an event for a new state of an operation. The request itself causes none, because users wrote it.
+// restoredConfiguration lists the fields that go back with a restore. They come in one write with its request. Values
+// may be secrets, so only the version is shown.
+func restoredConfiguration(l *list, before, after *rkev1.RKEControlPlane) {
+	was, is := before.Spec.ETCDSnapshotRestore, after.Spec.ETCDSnapshotRestore
+	if !restoredspec.Configures(is) || was != nil && *was == *is {
+		return
+	}
+	old, err := topology.SpecOfControlPlane(before.Annotations[rkev1.ClusterSpecAnnotation])
+	if err != nil {
+		return
+	}
+	restored, err := topology.SpecOfControlPlane(after.Annotations[rkev1.ClusterSpecAnnotation])
+	if err != nil {
+		return
+	}
+	changes, err := restoredspec.Differences(old, restored, is.RestoreRKEConfig)
+	if err != nil || len(changes) == 0 {
+		return
+	}
+	l.normal(ReasonConfigurationRestored, fmt.Sprintf("The restore of snapshot %s puts these fields back: %s", is.Name,
+		restoredspec.Listed(changes)))
+}
+
 func operation(l *list, was, is rkev1.OperationRecord) {
 	if was.State == is.State && was.Attempt == is.Attempt {
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/testkit/build"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -60,6 +61,21 @@ func TestClusterChanged(t *testing.T) {
 		"a corrected spec is applied": {before: invalid, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionRKECluster, "True", "", "")
 		}, want: []string{"Cluster demo Normal SpecApplied The objects of the cluster match its spec"}},
+		"the next problem of a spec is a new event": {before: invalid, after: func(c *provv1.Cluster) {
+			with(&c.Status.Conditions, provv1.ConditionRKECluster, "False", "InvalidSpec", "spec.a: Not found")
+		}, want: []string{"Cluster demo Warning SpecRefused InvalidSpec: spec.a: Not found"}},
+		"the next text of an error is none": {before: func(c *provv1.Cluster) {
+			with(&c.Status.Conditions, provv1.ConditionRKECluster, "False", "Error", "timeout")
+		}, after: func(c *provv1.Cluster) {
+			with(&c.Status.Conditions, provv1.ConditionRKECluster, "False", "Error", "refused")
+		}},
+		"an imported cluster waits for its agent": {after: func(c *provv1.Cluster) {
+			c.Spec.RKEConfig = nil
+			with(&c.Status.Conditions, provv1.ConditionReconciling, "True", "Reconciling", "Waiting for the agent")
+		}, want: []string{"Cluster demo Normal ClusterProgressing Waiting for the agent"}},
+		"a provisioned cluster waits": {after: func(c *provv1.Cluster) {
+			with(&c.Status.Conditions, provv1.ConditionReconciling, "True", "Reconciling", "Waiting for a server")
+		}},
 		"a wait causes one event": {before: waiting, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionReady, "Unknown", "Waiting", "waiting for machine b")
 		}},
@@ -83,9 +99,11 @@ func TestClusterChanged(t *testing.T) {
 			with(&c.Status.Conditions, planner.ConditionEtcdQuorum, "False", "EvenMembers", "two")
 			with(&c.Status.Conditions, planner.ConditionConfigurationUnderstood, "False", "UnknownConfigKey", "key")
 			with(&c.Status.Conditions, planner.ConditionRenderVersions, "False", "RenderVersionUnknown", "v9")
+			with(&c.Status.Conditions, provv1.ConditionFleetCluster, "False", "FleetClusterTaken", "exists")
 		}, want: []string{
 			"Cluster demo Warning ConfigurationQuestioned UnknownConfigKey: key",
 			"Cluster demo Warning EtcdQuorumWeak EvenMembers: two",
+			"Cluster demo Warning FleetQuestioned FleetClusterTaken: exists",
 			"Cluster demo Warning RenderVersionsUnknown RenderVersionUnknown: v9",
 		}},
 		"a removal starts": {before: ready, after: func(c *provv1.Cluster) { deleting(c); failed(c) }, want: []string{
@@ -128,10 +146,32 @@ func TestControlPlaneChanged(t *testing.T) {
 			c.Status.AppliedSpec.KubernetesVersion = version
 		}
 	}
+	stored := func(spec string) func(*rkev1.RKEControlPlane) {
+		return func(c *rkev1.RKEControlPlane) {
+			c.Annotations = map[string]string{rkev1.ClusterSpecAnnotation: packed.Text(spec)}
+		}
+	}
+	const before, now = `{"kubernetesVersion":"v1","rkeConfig":{"machineGlobalConfig":{"token":"private"}}}`,
+		`{"kubernetesVersion":"v2","rkeConfig":{"machineGlobalConfig":{"token":"other"}}}`
+	goesBack := func(spec string, mode rkev1.RestoreMode) func(*rkev1.RKEControlPlane) {
+		return func(c *rkev1.RKEControlPlane) {
+			stored(spec)(c)
+			c.Spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "s", RestoreRKEConfig: mode}
+		}
+	}
 	for name, tc := range map[string]struct {
 		before, after func(*rkev1.RKEControlPlane)
 		want          []string
 	}{
+		"configuration goes back": {before: stored(now), after: goesBack(before, "all"), want: []string{
+			"Cluster demo Normal ConfigurationRestored The restore of snapshot s puts these fields back: " +
+				"spec.kubernetesVersion (v2 → v1), spec.rkeConfig.machineGlobalConfig.token"}},
+		"the version goes back": {before: stored(now), after: goesBack(before, "kubernetesVersion"), want: []string{
+			"Cluster demo Normal ConfigurationRestored The restore of snapshot s puts these fields back: " +
+				"spec.kubernetesVersion (v2 → v1)"}},
+		"nothing goes back":                 {before: stored(now), after: goesBack(now, "all")},
+		"data go back":                      {before: stored(now), after: goesBack(before, "none")},
+		"an edit after the restore is none": {before: goesBack(before, "all"), after: goesBack(now, "all")},
 		"machines of all roles": {
 			after: condition(rkev1.ConditionProvisioned, "True", ""),
 			want:  []string{"RKEControlPlane demo Normal MachinesRegistered Machines of all roles are registered"},

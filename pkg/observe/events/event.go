@@ -12,7 +12,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
 // Event is one event about one object.
@@ -37,6 +37,8 @@ var (
 	controlPlaneKind = rkev1.SchemeGroupVersion.WithKind("RKEControlPlane")
 	machineKind      = clusterv1.GroupVersion.WithKind("Machine")
 	driverKind       = mgmtv3.SchemeGroupVersion.WithKind("NodeDriver")
+	workspaceKind    = mgmtv3.SchemeGroupVersion.WithKind("FleetWorkspace")
+	chartKind        = mgmtv3.SchemeGroupVersion.WithKind("ManagedChart")
 )
 
 // list collects the events of one object.
@@ -113,6 +115,13 @@ func (n transition) became(status string) bool {
 	return n.is.status == status && (n.was.status != status || n.was.reason != n.is.reason)
 }
 
+// wasCorrected reports whether the condition is still False for a problem of the spec, but for another one. Users
+// correct one field after another. The texts of errors that Drover tries again may change more often.
+func (n transition) wasCorrected() bool {
+	return n.was.status == rkev1.ConditionFalse && n.is.status == rkev1.ConditionFalse &&
+		n.is.reason != rkev1.ReasonError && n.was.message != n.is.message
+}
+
 // left reports whether the condition was True and no longer is.
 func (n transition) left() bool {
 	return n.was.status == rkev1.ConditionTrue && n.is.status != rkev1.ConditionTrue
@@ -129,8 +138,5 @@ func (s conditionState) why() string {
 	return s.reason + ": " + s.message
 }
 
-// longest is how much is repeated of other programs' texts, such as the output of a node driver, in bytes.
-const longest = 200
-
-// redacted returns one short line from the end of such a text, without what looks like a secret.
-func redacted(text string) string { return redact.Tail([]byte(text), longest, nil) }
+// redacted returns one short line from the end of another program's text, without what looks like a secret.
+func redacted(text string) string { return machinejob.Shown(text) }

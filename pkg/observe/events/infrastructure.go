@@ -28,7 +28,7 @@ func InfrastructureChanged(cluster *provv1.Cluster, before, after *unstructured.
 		whole.step(ReasonHostCreated, after.GetName(), "The host of machine %s was created",
 			"The hosts of %d machines were created")
 	case created.became(rkev1.ConditionFalse):
-		l.warning(ReasonHostCreateFailed, redacted(problem(after)))
+		l.warning(ReasonHostCreateFailed, machinejob.ShownIn(created.is.message, problem(after)))
 	}
 	switch deleted := condition(rkev1.ConditionDeleteJob); {
 	case deleted.became(rkev1.ConditionUnknown):

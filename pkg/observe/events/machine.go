@@ -10,8 +10,11 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/hostremoval"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
 // MachineChanged returns the events of a change of a Machine: steps about its Cluster, the others about the Machine.
@@ -83,6 +86,10 @@ func removal(l, whole *list, cluster *provv1.Cluster, machine *clusterv1.Machine
 		l.warning(ReasonMachineReplaced, replaced, caused(disruption.HealthCheckFailed), checked.why())
 	case current.status == rkev1.ConditionFalse && current.reason == clusterv1.MachineNotUpToDateReason:
 		l.normal(ReasonMachineReplaced, replaced, caused(disruption.EditPool))
+	case wasMissing(cluster, machine):
+		whole.warning(ReasonHostMissing, "Machine "+machine.Name+" is removed, because its host was away for "+
+			"longer than annotation "+rkev1.DeleteMissingCustomMachinesAfterAnnotation+" allows",
+			caused(disruption.HealthHostMissing))
 	case chosen:
 		const selects = ", because annotation " + clusterv1.DeleteMachineAnnotation + " selects "
 		whole.step(ReasonMachineDeleting, machine.Name, "Machine %s is removed"+selects+"it",
@@ -92,6 +99,22 @@ func removal(l, whole *list, cluster *provv1.Cluster, machine *clusterv1.Machine
 			"Machine %s is removed, because its pool was scaled down or a user deleted it",
 			"%d machines are removed, because their pool was scaled down or a user deleted them")
 	}
+}
+
+// wasMissing reports whether a deleted machine is a registered host that was away for too long.
+func wasMissing(cluster *provv1.Cluster, machine *clusterv1.Machine) bool {
+	if !registration.IsHost(machine) {
+		return false
+	}
+	ready := metaCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+	switch ready.reason {
+	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason,
+		clusterv1.MachineNodeDoesNotExistReason:
+	default:
+		return false
+	}
+	since := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition).LastTransitionTime.Time
+	return hostremoval.WasMissing(cluster.Annotations, since, machine.DeletionTimestamp.Time)
 }
 
 // replaced begins the message about a machine that another one replaces.

@@ -10,6 +10,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/hostremoval"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
@@ -50,7 +51,7 @@ func delivery(l, whole *list, machine string, before, after *corev1.Secret) {
 	case cause != "":
 		l.normal(ReasonMachineRestarting, "Plan "+checksum(after)+" was delivered and restarts Kubernetes on the node",
 			caused(cause))
-	case len(had) == 0:
+	case len(had) == 0, isLast(has): // the CustomMachine reports the end of a host
 	case bytes.Equal(had, has):
 		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" is retried")
 	default:
@@ -59,17 +60,24 @@ func delivery(l, whole *list, machine string, before, after *corev1.Secret) {
 	}
 }
 
+// isLast reports whether a plan is the last one of a registered host.
+func isLast(raw []byte) bool {
+	decoded, err := nodeplan.Decode(raw)
+	return err == nil && hostremoval.IsLast(decoded)
+}
+
 // drain adds events on a drain before a restart. Cluster API reports drains before a removal.
 func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after map[string]string) {
 	was, is := before[rkev1.DrainAnnotation], after[rkev1.DrainAnnotation]
-	done := func(annotations map[string]string) bool {
-		return annotations[rkev1.DrainDoneAnnotation] != "" &&
-			annotations[rkev1.DrainDoneAnnotation] == annotations[rkev1.DrainAnnotation]
-	}
+	ends := isDrained(after) && !isDrained(before)
 	switch {
 	case is != "" && is != was:
 		l.normal(ReasonDrainStarted, "Its node is drained before a restart", ticketCause(ticket, machine))
-	case is != "" && done(after) && !done(before):
+	case ends && after[rkev1.DrainErrorAnnotation] != "":
+		l.warning(ReasonDrainFailed, "The drain ends with an error, which its options ignore",
+			redacted(after[rkev1.DrainErrorAnnotation]))
+		return
+	case ends:
 		l.normal(ReasonDrainFinished, "Its node is drained")
 	case is == "" && was != "" && before[rkev1.UncordonAnnotation] != "":
 		l.normal(ReasonUncordoned, "Its node accepts pods again")
@@ -77,6 +85,12 @@ func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, 
 	if problem := after[rkev1.DrainErrorAnnotation]; problem != "" && before[rkev1.DrainErrorAnnotation] == "" {
 		l.warning(ReasonDrainFailed, redacted(problem))
 	}
+}
+
+// isDrained reports whether the drain that the annotations ask for is done.
+func isDrained(annotations map[string]string) bool {
+	return annotations[rkev1.DrainAnnotation] != "" &&
+		annotations[rkev1.DrainDoneAnnotation] == annotations[rkev1.DrainAnnotation]
 }
 
 // ticketCause returns why a machine is about to be disrupted. It is empty if the ticket does not name the machine, or

@@ -23,12 +23,18 @@ const (
 	ReasonClusterDeleting Reason = "ClusterDeleting"
 	// ReasonClusterDeletionFailed: the removal does not proceed.
 	ReasonClusterDeletionFailed Reason = "ClusterDeletionFailed"
+	// ReasonDeletionHeld: only finalizers of other programs hold a deleted object. Also on other kinds.
+	ReasonDeletionHeld Reason = "DeletionHeld"
 	// ReasonConfigurationQuestioned: the configuration has questionable parts, which were passed on.
 	ReasonConfigurationQuestioned Reason = "ConfigurationQuestioned"
+	// ReasonFleetQuestioned: Fleet does not get the cluster as its spec asks.
+	ReasonFleetQuestioned Reason = "FleetQuestioned"
 	// ReasonEtcdQuorumWeak: an even number of machines have etcd.
 	ReasonEtcdQuorumWeak Reason = "EtcdQuorumWeak"
 	// ReasonRenderVersionsUnknown: some machines have a render version that this Drover does not know.
 	ReasonRenderVersionsUnknown Reason = "RenderVersionsUnknown"
+	// ReasonAgentsNotUpgraded: the upgrade of a node's agent failed.
+	ReasonAgentsNotUpgraded Reason = "AgentsNotUpgraded"
 	// ReasonUpgradeStarted: another Kubernetes version was requested.
 	ReasonUpgradeStarted Reason = "UpgradeStarted"
 	// ReasonUpgradeFinished: all nodes have the requested version.
@@ -41,6 +47,16 @@ const (
 	ReasonOperationFailed Reason = "OperationFailed"
 	// ReasonOperationCancelled: the request was withdrawn.
 	ReasonOperationCancelled Reason = "OperationCancelled"
+	// ReasonHostMissing: the Machine of a registered host is removed, because the host was away for too long.
+	ReasonHostMissing Reason = "HostMissing"
+	// ReasonHostCleaning: a registered host that leaves the cluster removes the distribution and the agent.
+	ReasonHostCleaning Reason = "HostCleaning"
+	// ReasonHostCleaned: a registered host that left the cluster is clean.
+	ReasonHostCleaned Reason = "HostCleaned"
+	// ReasonHostNotCleaned: a registered host left the cluster and still has the distribution, the agent or their data.
+	ReasonHostNotCleaned Reason = "HostNotCleaned"
+	// ReasonConfigurationRestored: a restore has put the configuration of its snapshot back into the spec.
+	ReasonConfigurationRestored Reason = "ConfigurationRestored"
 	// ReasonPoolRollOut: the machines of a pool are being replaced, because their template changed.
 	ReasonPoolRollOut Reason = "PoolRollOut"
 )
@@ -67,6 +83,12 @@ const (
 	ReasonHostDeleting Reason = "HostDeleting"
 	// ReasonMachineRemoved: machines no longer exist.
 	ReasonMachineRemoved Reason = "MachineRemoved"
+)
+
+// Reasons of Events on a FleetWorkspace.
+const (
+	// ReasonWorkspaceQuestioned: the workspace cannot be created, or clusters hold its deletion.
+	ReasonWorkspaceQuestioned Reason = "WorkspaceQuestioned"
 )
 
 // Reasons of Events on an RKEControlPlane.
@@ -117,10 +139,24 @@ const (
 	ReasonHostDeleteFailed Reason = "HostDeleteFailed"
 )
 
+// Reasons of Events on a Secret or ConfigMap of a user.
+const (
+	// ReasonSyncRefused: a cluster has no copy of the object, or an old one.
+	ReasonSyncRefused Reason = "SyncRefused"
+)
+
 // Reasons of Events on a NodeDriver.
 const (
 	// ReasonDriverInstalled: the driver can be used.
 	ReasonDriverInstalled Reason = "DriverInstalled"
 	// ReasonDriverFailed: the driver could not be installed.
 	ReasonDriverFailed Reason = "DriverFailed"
+)
+
+// Reasons of Events on a ManagedChart.
+const (
+	// ReasonChartDefined: the Bundle matches the spec.
+	ReasonChartDefined Reason = "ChartDefined"
+	// ReasonChartFailed: there is no Bundle that matches the spec.
+	ReasonChartFailed Reason = "ChartFailed"
 )

@@ -12,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/summary"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -124,12 +125,12 @@ func (f *Fleet) MachineChanged(before, after *clusterv1.Machine) {
 	old, now := before.Status.Conditions, after.Status.Conditions
 	if conditions.IsFalseMeta(now, rkev1.ConditionPlanApplied) &&
 		!conditions.IsFalseMeta(old, rkev1.ConditionPlanApplied) {
-		f.fail(reasonPlan)
+		f.fail(summary.ReasonPlan)
 	}
 	if conditions.IsFalseMeta(now, clusterv1.MachineNodeHealthyCondition) &&
 		conditions.IsTrueMeta(old, clusterv1.MachineNodeHealthyCondition) &&
 		after.DeletionTimestamp.IsZero() {
-		f.fail(reasonUnhealthy)
+		f.fail(summary.ReasonUnhealthy)
 	}
 	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
 		f.joined(after)

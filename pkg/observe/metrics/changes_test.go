@@ -76,7 +76,7 @@ func TestChanges_StagesOfAMachineAndPlan(t *testing.T) {
 	want := map[string]float64{
 		"machine_stage_duration_seconds infrastructure": 1, "machine_stage_duration_seconds infrastructure/sum": 3600,
 		"machine_stage_duration_seconds node": 1, "machine_stage_duration_seconds node/sum": 3600,
-		"plan_duration_seconds": 1, "plan_duration_seconds/sum": 60,
+		"plan_duration_seconds": 1, "plan_duration_seconds/sum": 60, "agents unknown": 1,
 	}
 	if diff := cmp.Diff(want, w.changed()); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

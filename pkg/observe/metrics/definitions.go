@@ -61,6 +61,8 @@ var (
 		"Largest age of a cluster's newest etcd snapshot. Clusters without a snapshot do not count."}
 	withoutSnapshot = Definition{"drover_clusters_without_snapshot", TypeGauge, nil,
 		"Clusters with etcd snapshots enabled for which Drover knows no snapshot."}
+	agentsByVersion = Definition{"drover_agents", TypeGauge, []string{"agent"},
+		"Machines by the version of their node agent: current (the server's), other, or unknown."}
 	tunnelSessions = Definition{"drover_tunnel_sessions", TypeGauge, []string{"kind"},
 		"Open sessions of cluster agents with this replica, by kind of agent."}
 	tunnelConnects = Definition{"drover_tunnel_connects_total", TypeCounter, []string{"kind"},
@@ -101,7 +103,7 @@ func Definitions() []Definition {
 		clusterReady, clusterStages, machineStages, planDuration, plansPending, planLag,
 		failuresTotal, disruptionsTotal,
 		reconcileDuration, reconcileErrors,
-		certificateExpiration, snapshotAge, withoutSnapshot,
+		certificateExpiration, snapshotAge, withoutSnapshot, agentsByVersion,
 		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes, agentUpdates,
 		proxyRequests, proxyInFlight, proxyWaiting, proxyRejected, proxyDuration, unreadStreams, connectionsOpen,
 		connectionsRefused,

@@ -73,5 +73,7 @@ func TestReasons_EachHasAPage(t *testing.T) {
 	}
 }
 
-// ofManagement are reasons on objects without metrics.
-var ofManagement = map[string]bool{"Reconciling": true, "Disconnected": true}
+// ofManagement are reasons of objects and conditions without metrics.
+var ofManagement = map[string]bool{"Reconciling": true, "Disconnected": true, "FleetClusterTaken": true,
+	"FleetWorkspaceRefused": true, "ClustersInWorkspace": true, "NamespaceExists": true, "RepositoryUnavailable": true,
+	"RepositoryRefused": true, "ChartMissing": true, "ChartInvalid": true, "BundleTaken": true, "BundleRefused": true}

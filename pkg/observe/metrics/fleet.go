@@ -17,7 +17,9 @@ import (
 // Source is the input of a Fleet: caches. Objects belong to them and must not be changed.
 type Source struct {
 	// InstanceID is Drover's ownership mark. Clusters without it belong to other managers and do not count.
-	InstanceID    string
+	InstanceID string
+	// AgentVersion is the version of the server's node agent.
+	AgentVersion  string
 	Clusters      func() ([]*provv1.Cluster, error)
 	ControlPlanes func() ([]*rkev1.RKEControlPlane, error)
 	CAPIClusters  func() ([]*clusterv1.Cluster, error)
@@ -138,6 +140,7 @@ var (
 	lagDesc         = planLag.desc()
 	snapshotDesc    = snapshotAge.desc()
 	withoutDesc     = withoutSnapshot.desc()
+	agentsDesc      = agentsByVersion.desc()
 	certificateDesc = prometheus.NewDesc(certificateExpiration.Name, certificateExpiration.Help, nil,
 		prometheus.Labels{certificateExpiration.Labels[0]: CertificateKubeconfig})
 )
@@ -146,7 +149,7 @@ var (
 func (f *Fleet) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		leaderDesc, clustersDesc, machinesDesc, stuckDesc, ageDesc, pendingDesc, lagDesc, snapshotDesc, withoutDesc,
-		certificateDesc,
+		certificateDesc, agentsDesc,
 	} {
 		to <- desc
 	}
@@ -172,6 +175,9 @@ func (f *Fleet) Collect(to chan<- prometheus.Metric) {
 	}
 	for state, n := range s.machines {
 		gauge(machinesDesc, float64(n), state)
+	}
+	for agent, n := range s.agents {
+		gauge(agentsDesc, float64(n), agent)
 	}
 	for of, t := range s.stuck {
 		gauge(stuckDesc, float64(t.objects), of.kind, of.reason)

@@ -11,6 +11,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
@@ -27,7 +28,18 @@ func TestFleet(t *testing.T) {
 		"all ready": {
 			given: func(w *world) { w.add("demo", "a", "b") },
 			want: map[string]float64{"leader": 1, "clusters ready": 1, "machines running": 2,
-				"clusters_without_snapshot": 1},
+				"clusters_without_snapshot": 1, "agents unknown": 2},
+		},
+		"versions of agents": {
+			given: func(w *world) {
+				w.add("demo", "a", "b", "c")
+				for i, version := range []string{"v2", "v1"} {
+					w.keep(build.PlanSecret(w.machines[i], "plan", "{}", "appliedPlan", "{}",
+						nodeplan.KeyAgentVersion, version))
+				}
+			},
+			want: map[string]float64{"leader": 1, "clusters ready": 1, "machines running": 3,
+				"clusters_without_snapshot": 1, "agents current": 1, "agents other": 1, "agents unknown": 1},
 		},
 		"a cluster of another manager does not count": {
 			given: func(w *world) {
@@ -107,7 +119,7 @@ func TestFleet(t *testing.T) {
 			},
 			want: map[string]float64{
 				"leader": 1, "clusters ready": 1, "machines running": 1, "plans_pending": 1, "plan_lag_seconds": 60,
-				"snapshot_age_seconds": 7200,
+				"snapshot_age_seconds": 7200, "agents unknown": 1,
 			},
 		},
 	} {
@@ -127,45 +139,6 @@ func TestFleet(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A machine goes through its states. A failure has a reason.
-func TestMachineState(t *testing.T) {
-	w := newWorld(t)
-	machine := w.machine("demo", "a")
-	set := func(kind, status, reason string) {
-		conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason},
-			1, noon)
-	}
-	want := func(state, reason string) {
-		t.Helper()
-		if got := machineState(machine); got.state != state || got.reason != reason {
-			t.Errorf("got %s %s, want %s %s", got.state, got.reason, state, reason)
-		}
-	}
-	want("running", "")
-	set("NodeHealthy", "False", "NodeNotHealthy")
-	want("unhealthy", "NodeUnhealthy")
-	set("PlanApplied", "False", "Error")
-	want("failed", "PlanFailed")
-	set("PlanApplied", "True", "")
-	machine.Status.NodeRef.Name = ""
-	want("joining", "NodeMissing")
-	set("InfrastructureReady", "False", "CreateError")
-	want("failed", "CreateError")
-	set("InfrastructureReady", "False", "AccessDenied")
-	want("failed", "AccessDenied")
-	// These reasons are no failures: they appear while a Job creates the host, before it, and before a retry.
-	for _, reason := range []string{"Creating", "Waiting", "BackOff"} {
-		set("InfrastructureReady", "False", reason)
-		want("creating", "InfrastructureNotReady")
-	}
-	set("InfrastructureReady", "False", "NotReady")
-	want("creating", "InfrastructureNotReady")
-	machine.Status.Conditions = nil
-	want("creating", "InfrastructureNotReady")
-	machine.DeletionTimestamp = new(metav1.NewTime(noon))
-	want("deleting", "Deleting")
 }
 
 // Two servers of one process share the registered metrics, which report the last leader.

@@ -9,10 +9,8 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
-	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/summary"
 )
-
-const reasonPaused = string(planner.ReasonPaused)
 
 // pauses are the pauses that users have set. A pause of Drover's own operation does not count: it ends with the
 // operation, and removals continue meanwhile. A pause of a pool does not count either, because it covers only changes
@@ -34,9 +32,9 @@ func (p pauses) cluster(key types.NamespacedName, s objectState) objectState {
 	if core == nil || s.state != stateDeleting {
 		return s
 	}
-	if (s.reason == reasonDeleting || s.reason == reasonOverdue) &&
+	if (s.reason == summary.ReasonDeleting || s.reason == summary.ReasonOverdue) &&
 		(isPausedByUser(core) || annotated(core.Annotations)) {
-		s.reason = reasonPaused
+		s.reason = summary.ReasonPaused
 		return s
 	}
 	s.since = resumed(core.Status.Conditions, s.since)
@@ -52,7 +50,7 @@ func (p pauses) machine(machine *clusterv1.Machine, s objectState) objectState {
 	}
 	if p.hold(machine, s.state) {
 		p.held[machine.UID] = p.now
-		s.reason = reasonPaused
+		s.reason = summary.ReasonPaused
 		return s
 	}
 	s.since = resumed(machine.Status.Conditions, s.since)

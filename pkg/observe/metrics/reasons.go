@@ -5,29 +5,13 @@ import (
 	"sync"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/planner"
-	"github.com/drover-io/drover/pkg/decide/tenancy"
+	"github.com/drover-io/drover/pkg/decide/summary"
 )
 
-// Reasons and codes that only metrics use.
-const (
-	// reasonDeleting: the object is being removed.
-	reasonDeleting = "Deleting"
-	// reasonOverdue: the removal takes too long.
-	reasonOverdue = "DeletionOverdue"
-	// reasonInfrastructure: the machine has no host yet.
-	reasonInfrastructure = "InfrastructureNotReady"
-	// reasonNode: the machine has a host but no node yet.
-	reasonNode = "NodeMissing"
-	// reasonUnhealthy: the node is not healthy.
-	reasonUnhealthy = "NodeUnhealthy"
-	// reasonPlan: the plan failed.
-	reasonPlan = "PlanFailed"
-	// reasonOther stands for every unknown reason.
-	reasonOther = "Other"
-)
+// reasonOther stands for every unknown reason.
+const reasonOther = "Other"
 
 // Codes of failed operations.
 const (
@@ -37,24 +21,14 @@ const (
 	codeKeys         = "EncryptionKeyRotationFailed"
 )
 
-// failureReasons are the condition reasons that need a user's attention, in addition to those of the planner.
-var failureReasons = []string{
-	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
-	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed,
-	tenancy.ReasonAccessDenied,
-	"InvalidSpec", reasonOverdue, "ManagementNameTaken", bootstrapdata.ReasonBadInput,
-}
-
 // known contains the values of the label reason.
 var known = func() map[string]bool {
 	out := map[string]bool{}
-	for _, reason := range planner.Reasons() {
-		out[string(reason)] = true
-	}
-	for _, reason := range slices.Concat(failureReasons, []string{
+	for _, reason := range slices.Concat(summary.FailureReasons(), []string{
 		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting, machinejob.ReasonBackOff,
 		machinejob.ReasonProtected,
-		reasonDeleting, reasonInfrastructure, reasonNode, reasonUnhealthy, reasonPlan, reasonOther,
+		summary.ReasonDeleting, summary.ReasonInfrastructure, summary.ReasonNode, summary.ReasonUnhealthy,
+		summary.ReasonPlan, reasonOther,
 	}) {
 		out[reason] = true
 	}
@@ -71,11 +45,9 @@ func bounded(reason string) string {
 
 // Codes returns the label values of the counter of failures, sorted.
 func Codes() []string {
-	codes := slices.Concat(failureReasons, []string{reasonUnhealthy, reasonPlan, reasonOther, codeSnapshot, codeRestore,
-		codeCertificates, codeKeys})
-	for _, reason := range planner.Reasons() {
-		codes = append(codes, string(reason))
-	}
+	codes := slices.Concat(summary.FailureReasons(), []string{summary.ReasonUnhealthy, summary.ReasonPlan, reasonOther,
+		codeSnapshot,
+		codeRestore, codeCertificates, codeKeys})
 	slices.Sort(codes)
 	return slices.Compact(codes)
 }

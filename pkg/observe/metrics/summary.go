@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,6 +11,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/summary"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -19,22 +22,29 @@ const (
 	kindMachine = "Machine"
 )
 
-// States of clusters and machines.
-const (
-	stateReady     = "ready"
-	stateWaiting   = "waiting"
-	stateFailed    = "failed"
-	statePaused    = "paused"
-	stateDeleting  = "deleting"
-	stateCreating  = "creating"
-	stateJoining   = "joining"
-	stateRunning   = "running"
-	stateUnhealthy = "unhealthy"
+// Values of the label state.
+var (
+	stateDeleting = label(summary.Deleting)
+	stateCreating = label(summary.Creating)
+	stateJoining  = label(summary.Joining)
+	clusterStates = []summary.State{summary.Ready, summary.Waiting, summary.Failed, summary.Paused, summary.Deleting}
+	machineStates = []summary.State{summary.Creating, summary.Joining, summary.Running, summary.Unhealthy,
+		summary.Failed, summary.Deleting}
 )
 
-// summary is the state of a fleet.
-type summary struct {
+func label(state summary.State) string { return strings.ToLower(string(state)) }
+
+// Values of the label agent. Nodes report their version, so it is no label value itself.
+const (
+	agentCurrent = "current"
+	agentOther   = "other"
+	agentUnknown = "unknown"
+)
+
+// totals are the state of a fleet.
+type totals struct {
 	clusters, machines map[string]int
+	agents             map[string]int
 	stuck              map[series]tally
 	plans, snapshots   tally
 	withoutSnapshot    int
@@ -60,7 +70,7 @@ type objectState struct {
 	since         time.Time
 }
 
-func (s *summary) count(kind string, of objectState, now time.Time) {
+func (s *totals) count(kind string, of objectState, now time.Time) {
 	if kind == kindCluster {
 		s.clusters[of.state]++
 	} else {
@@ -77,13 +87,12 @@ func (s *summary) count(kind string, of objectState, now time.Time) {
 
 // summarize reads each cache once. It reads Secrets by name, and the objects of machines that are being created or
 // removed.
-func (f *Fleet) summarize(source *Source) (*summary, error) {
+func (f *Fleet) summarize(source *Source) (*totals, error) {
 	now := f.now()
-	s := &summary{
-		clusters: map[string]int{stateReady: 0, stateWaiting: 0, stateFailed: 0, statePaused: 0, stateDeleting: 0},
-		machines: map[string]int{stateCreating: 0, stateJoining: 0, stateRunning: 0, stateUnhealthy: 0, stateFailed: 0,
-			stateDeleting: 0},
-		stuck: map[series]tally{},
+	s := &totals{
+		clusters: zeros(clusterStates), machines: zeros(machineStates),
+		agents: map[string]int{agentCurrent: 0, agentOther: 0, agentUnknown: 0},
+		stuck:  map[series]tally{},
 	}
 	clusters, err := source.Clusters()
 	if err != nil {
@@ -124,7 +133,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		if !ours[types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}] {
 			continue
 		}
-		s.count(kindMachine, paused.machine(machine, machineState(machine)), now)
+		s.count(kindMachine, paused.machine(machine, stateOf(summary.OfMachine(machine))), now)
 		f.plan(s, source, machine, now)
 	}
 	f.areHeld(paused.held)
@@ -159,79 +168,35 @@ func newestSnapshots(list []*rkev1.ETCDSnapshot) map[types.NamespacedName]time.T
 	return out
 }
 
-// cluster returns the state of a cluster.
+// cluster returns the state of a cluster, with the planner's reason if it is known.
 func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) objectState {
-	created := cluster.CreationTimestamp.Time
-	made := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
-	switch {
-	case !cluster.DeletionTimestamp.IsZero():
-		reason := reasonDeleting
-		if removed := conditions.Get(cluster.Status.Conditions, provv1.ConditionRemoved); removed != nil &&
-			removed.Status == rkev1.ConditionFalse {
-			reason = removed.Reason
-		}
-		return objectState{stateDeleting, reason, cluster.DeletionTimestamp.Time}
-	case made != nil && made.Status == rkev1.ConditionFalse:
-		return objectState{stateFailed, made.Reason, updated(made, created)}
-	case plane == nil:
-		return objectState{stateWaiting, rkev1.ReasonWaiting, created}
+	if plane == nil {
+		return stateOf(summary.OfCluster(cluster, nil, cluster.CreationTimestamp.Time))
 	}
-	key := cluster.Namespace + "/" + cluster.Name
-	ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady)
-	switch {
-	case ready == nil:
-		return objectState{stateWaiting, f.Reasons.reason(key, rkev1.ReasonWaiting), plane.CreationTimestamp.Time}
-	case ready.Status == rkev1.ConditionTrue:
-		return objectState{state: stateReady}
+	of := summary.OfCluster(cluster, conditions.Get(plane.Status.Conditions, rkev1.ConditionReady),
+		plane.CreationTimestamp.Time)
+	out := stateOf(of)
+	if of.ByReady && of.State != summary.Ready {
+		out.reason = f.Reasons.reason(cluster.Namespace+"/"+cluster.Name, out.reason)
 	}
-	out := objectState{stateWaiting, f.Reasons.reason(key, ready.Reason), updated(ready, plane.CreationTimestamp.Time)}
-	switch {
-	case out.reason == reasonPaused:
-		out.state = statePaused
-	case ready.Status == rkev1.ConditionFalse:
-		out.state = stateFailed
+	if of.ByReady && out.reason == summary.ReasonPaused {
+		out.state = label(summary.Paused)
 	}
 	return out
 }
 
-// updated returns when a condition last changed its content. An unchanged condition means no progress.
-func updated(c *rkev1.GenericCondition, otherwise time.Time) time.Time {
-	for _, text := range []string{c.LastUpdateTime, c.LastTransitionTime} {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			return at
-		}
-	}
-	return otherwise
-}
+func stateOf(s summary.Summary) objectState { return objectState{label(s.State), s.Code, s.Changed} }
 
-// machineState returns the state of a machine.
-func machineState(machine *clusterv1.Machine) objectState {
-	list := machine.Status.Conditions
-	infrastructure := conditions.GetMeta(list, clusterv1.MachineInfrastructureReadyCondition)
-	applied := conditions.GetMeta(list, rkev1.ConditionPlanApplied)
-	healthy := conditions.GetMeta(list, clusterv1.MachineNodeHealthyCondition)
-	switch {
-	case !machine.DeletionTimestamp.IsZero():
-		return objectState{stateDeleting, reasonDeleting, machine.DeletionTimestamp.Time}
-	case infrastructure == nil:
-		return objectState{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
-	case infrastructure.Status != clusterTrue && !machine.Status.NodeRef.IsDefined():
-		if isFailure[infrastructure.Reason] {
-			return objectState{stateFailed, infrastructure.Reason, infrastructure.LastTransitionTime.Time}
-		}
-		return objectState{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
-	case applied != nil && applied.Status == clusterFalse:
-		return objectState{stateFailed, reasonPlan, applied.LastTransitionTime.Time}
-	case !machine.Status.NodeRef.IsDefined():
-		return objectState{stateJoining, reasonNode, infrastructure.LastTransitionTime.Time}
-	case healthy != nil && healthy.Status != clusterTrue:
-		return objectState{stateUnhealthy, reasonUnhealthy, healthy.LastTransitionTime.Time}
+func zeros(states []summary.State) map[string]int {
+	out := map[string]int{}
+	for _, state := range states {
+		out[label(state)] = 0
 	}
-	return objectState{state: stateRunning}
+	return out
 }
 
 // snapshot counts the newest snapshot of a cluster that has snapshots enabled and has been ready at least once.
-func (s *summary) snapshot(state string, plane *rkev1.RKEControlPlane, newest, now time.Time) {
+func (s *totals) snapshot(state string, plane *rkev1.RKEControlPlane, newest, now time.Time) {
 	if plane == nil || state == stateDeleting || plane.Status.AppliedSpec == nil || plane.Spec.ETCD != nil &&
 		plane.Spec.ETCD.DisableSnapshots {
 		return
@@ -244,7 +209,7 @@ func (s *summary) snapshot(state string, plane *rkev1.RKEControlPlane, newest, n
 }
 
 // kubeconfig keeps the earliest expiration of a certificate.
-func (f *Fleet) kubeconfig(s *summary, source *Source, cluster types.NamespacedName) {
+func (f *Fleet) kubeconfig(s *totals, source *Source, cluster types.NamespacedName) {
 	name := naming.Kubeconfig(cluster.Name)
 	secret := source.Secret(cluster.Namespace, name)
 	if secret == nil {
@@ -258,7 +223,7 @@ func (f *Fleet) kubeconfig(s *summary, source *Source, cluster types.NamespacedN
 
 // plan counts a machine's plan that was delivered and not applied. It skips machines that are being removed, because
 // they apply no more plans.
-func (f *Fleet) plan(s *summary, source *Source, machine *clusterv1.Machine, now time.Time) {
+func (f *Fleet) plan(s *totals, source *Source, machine *clusterv1.Machine, now time.Time) {
 	ref := machine.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.Name == "" || !machine.DeletionTimestamp.IsZero() {
 		return
@@ -268,7 +233,19 @@ func (f *Fleet) plan(s *summary, source *Source, machine *clusterv1.Machine, now
 	if secret == nil {
 		return
 	}
+	s.agents[agentOf(string(secret.Data[nodeplan.KeyAgentVersion]), source.AgentVersion)]++
 	if report := f.plans.Of(machine.Namespace+"/"+name, secret); report.pending {
 		s.plans.add(now.Sub(report.delivered))
 	}
+}
+
+// agentOf compares the version of a node's agent with the server's.
+func agentOf(version, current string) string {
+	switch version {
+	case "":
+		return agentUnknown
+	case current:
+		return agentCurrent
+	}
+	return agentOther
 }

@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) lead() (stop func()) {
 	return w.fleet.Lead(Source{
-		InstanceID:    "me",
+		InstanceID: "me", AgentVersion: "v2",
 		Clusters:      func() ([]*provv1.Cluster, error) { return w.clusters, nil },
 		ControlPlanes: func() ([]*rkev1.RKEControlPlane, error) { return w.planes, nil },
 		CAPIClusters:  func() ([]*clusterv1.Cluster, error) { return w.cores, nil },

@@ -87,7 +87,7 @@ func (r *restore) adopted(object, found *unstructured.Unstructured) bool {
 // shared reports whether the object's kind exists once for every Drover. A restore uses the existing object.
 func shared(object *unstructured.Unstructured) bool {
 	switch object.GetKind() {
-	case kindCRD, "Namespace", "NodeDriver", "DynamicSchema":
+	case kindCRD, "Namespace", "NodeDriver", "DynamicSchema", "PodSecurityAdmissionConfigurationTemplate":
 		return true
 	}
 	return false

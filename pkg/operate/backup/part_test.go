@@ -44,6 +44,7 @@ func TestBackup_PartHasWhatItsClustersNeed(t *testing.T) {
 		"Namespace a", "Namespace c-m-a", "Namespace cattle-global-data", "Namespace drover-system",
 		"Cluster.management.cattle.io c-m-a", "Cluster.provisioning.cattle.io a/demo",
 		"ClusterRegistrationToken.management.cattle.io c-m-a/default",
+		"ConfigMap a/copied",
 		"NodeDriver.management.cattle.io sim", "Secret a/state", "Secret cattle-global-data/a",
 		"Secret drover-system/drover-ca", "Secret drover-system/drover-grants", "Secret drover-system/registry",
 		"ServiceAccount a/m", "SimMachine.rke-machine.cattle.io a/m",

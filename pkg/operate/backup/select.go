@@ -15,6 +15,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/controllers/clustersync"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/naming"
@@ -104,7 +105,9 @@ func (w *world) choose(namespaces []string) ([]*unstructured.Unstructured, error
 		}
 	}
 	for _, object := range w.core {
-		if object.GetLabels()[rkev1.BackupLabel] == "true" && c.ofNamespaces(object) {
+		// Without its original, Drover would delete a copy from the cluster.
+		copied := clustersync.IsSource(object.GetAnnotations())
+		if (copied || object.GetLabels()[rkev1.BackupLabel] == "true") && c.ofNamespaces(object) {
 			c.take(object)
 		}
 	}

@@ -41,7 +41,9 @@ func twoTeams() *world {
 		w.kinds = append(w.kinds, cluster,
 			in("", object("management.cattle.io/v3", "Cluster", id, team+"-identity")),
 			in(id, object("management.cattle.io/v3", "ClusterRegistrationToken", "default", team+"-registration")))
-		w.core = append(w.core,
+		copied := in(team, object("v1", "ConfigMap", "copied", team+"-copied"))
+		copied.SetAnnotations(map[string]string{"provisioning.cattle.io/sync": "true"})
+		w.core = append(w.core, copied,
 			labelled(in(team, object("v1", "Secret", "state", team+"-state"))),
 			in(team, object("v1", "Secret", "anybodys", team+"-anybodys")))
 	}
@@ -57,7 +59,8 @@ func TestChoose_OneNamespaceAndAll(t *testing.T) {
 	of := func(team string) []string {
 		return []string{
 			"Cluster.management.cattle.io c-m-" + team, "Cluster.provisioning.cattle.io " + team + "/demo",
-			"ClusterRegistrationToken.management.cattle.io c-m-" + team + "/default", "Secret " + team + "/state",
+			"ClusterRegistrationToken.management.cattle.io c-m-" + team + "/default",
+			"ConfigMap " + team + "/copied", "Secret " + team + "/state",
 		}
 	}
 	for name, c := range map[string]struct {

@@ -119,14 +119,15 @@ func failing(state *nodeplan.State) bool {
 
 func (w *World) failing(m *Machine, l Link) Link {
 	state := &m.Known.Plan.State
-	what, output := "its plan fails", state.FailedOutput[nodeplan.OutputAgentError]
-	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
+	what := "its plan fails"
+	failure, ok := nodeplan.FailureOf(state.FailedOutput)
+	if ok {
 		what += " at instruction " + failure.Instruction
-		if failure.ExitCode != 0 {
-			what += fmt.Sprintf(", exit code %d", failure.ExitCode)
-			output = state.FailedOutput[failure.Instruction]
-		}
 	}
+	if failure.ExitCode != 0 {
+		what += fmt.Sprintf(", exit code %d", failure.ExitCode)
+	}
+	output := failure.Cause(state.FailedOutput)
 	if state.FailureCount > 1 {
 		what += fmt.Sprintf(", tried %d times", state.FailureCount)
 	}

@@ -24,7 +24,7 @@ const (
 
 // warnings are conditions of the control plane that report problems while the cluster works.
 var warnings = []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum,
-	planner.ConditionRenderVersions}
+	planner.ConditionRenderVersions, planner.ConditionAgentsUpgraded}
 
 // clusterLinks lead from the Cluster to what its machines depend on. A cluster that is being deleted needs only the
 // links owner and pause.
@@ -84,7 +84,7 @@ func (w *World) credential() Link {
 		if !c.Exists {
 			l.Object = "Secret " + c.Reference
 			return l.broken("the credential that "+c.Field+" names does not exist", "create the Secret, or correct "+
-				c.Field).
+				c.Field).saying(refusal(w.Cluster)).
 				until("the Secret", "Secret (credential)", "Cluster")
 		}
 	}
@@ -93,6 +93,17 @@ func (w *World) credential() Link {
 
 func (w *World) driver() Link {
 	l := link(LinkDriver, "node drivers")
+	if len(w.MissingProviders) > 0 {
+		l.Object = "infrastructure provider of " + strings.Join(w.MissingProviders, ", ")
+		said := refusal(w.Cluster)
+		if said == nil { // the cluster is older than the loss of its provider
+			said = conditions.Get(w.Cluster.Status.Conditions, planner.ConditionConfigurationUnderstood)
+		}
+		return l.broken("the API server does not serve the kind", "install the provider: clusterctl init "+
+			"--infrastructure "+
+			"NAME", "or correct apiVersion and kind in the Cluster").saying(said).
+			until("the definition of the kind", "CustomResourceDefinition", "Cluster")
+	}
 	if why := w.Unread["nodedrivers"]; why != "" {
 		return l.unknown(why)
 	}
@@ -110,10 +121,11 @@ func (w *World) oneDriver(d Driver) Link {
 	switch {
 	case d.Driver == nil:
 		return l.broken("the driver does not exist",
-			"create a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
+			"create a NodeDriver, or correct machineConfigRef.kind of the pool").saying(refusal(w.Cluster)).
+			until("the driver", "NodeDriver")
 	case !d.Driver.Spec.Active:
 		return l.broken("it is not active", "activate it: kubectl patch nodedrivers.management.cattle.io "+
-			d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).
+			d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).saying(refusal(w.Cluster)).
 			until("the driver", "NodeDriver")
 	}
 	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
@@ -137,22 +149,30 @@ func (w *World) oneDriver(d Driver) Link {
 	return l
 }
 
+// refusal is the condition that says why Drover cannot apply the spec, nil if it can.
+func refusal(cluster *provv1.Cluster) *rkev1.GenericCondition {
+	for _, kind := range []string{provv1.ConditionCreated, provv1.ConditionRKECluster} {
+		if c := conditions.Get(cluster.Status.Conditions, kind); c != nil && c.Status == rkev1.ConditionFalse {
+			return c
+		}
+	}
+	return nil
+}
+
 // cluster checks whether Drover accepted the user's specification.
 func (w *World) cluster() Link {
 	l := link(LinkCluster, w.clusterName())
 	created := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionCreated)
 	translated := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRKECluster)
-	for _, c := range []*rkev1.GenericCondition{created, translated} {
-		if c != nil && c.Status == rkev1.ConditionFalse {
-			return l.broken("Drover cannot apply the spec",
-				"correct the fields in the message; drover preview -f FILE checks the result").of(c).
-				until("an edit", "Cluster")
-		}
+	if c := refusal(w.Cluster); c != nil {
+		return l.broken("Drover cannot apply the spec",
+			"correct the fields in the message; drover preview -f FILE checks the result").saying(c).
+			until("an edit", "Cluster")
 	}
 	for _, c := range []*rkev1.GenericCondition{translated, created} { // the identity waits for the translation
 		if c != nil && c.Status == rkev1.ConditionUnknown && c.Message != "" {
 			return l.waiting(w, "its objects are being created", parse(c.LastUpdateTime), briefly,
-				serverLogs()).of(c).until("the objects in the message", "Cluster", "timer")
+				serverLogs()).saying(c).until("the objects in the message", "Cluster", "timer")
 		}
 	}
 	return l

@@ -8,41 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
-
-// holders maps a finalizer to the program that removes it, and to what that program waits for.
-var holders = map[string]string{
-	provv1.RKEClusterFinalizer:          "Drover (provisioningcluster), when the Cluster API objects are deleted",
-	provv1.ProvisioningClusterFinalizer: "Drover (provisioningcluster), when the management cluster is deleted",
-	mgmtv3.ManagementClusterFinalizer:   "Drover (cluster), when the provisioning Cluster is deleted",
-	rkev1.PlanControlPlaneFinalizer:     "Drover (rkecontrolplane), when the servers of the cluster are deleted",
-	rkev1.BootstrapEtcdRemovalFinalizer: "Drover (bootstrap), when the etcd member has left",
-	rkev1.UnmanagedMachineFinalizer:     "Drover, when the registered host is released",
-	rkev1.MachineProvisionFinalizer:     "Drover (machineprovision), when the host is removed",
-	clusterv1.ClusterFinalizer: "Cluster API's core, when machines, infrastructure and control plane are " +
-		"deleted",
-	clusterv1.MachineFinalizer: "Cluster API's core, when the node is drained, and host and bootstrap " +
-		"data are deleted",
-	clusterv1.MachineSetFinalizer:        "Cluster API's core, when its Machines are deleted",
-	clusterv1.MachineDeploymentFinalizer: "Cluster API's core, when its MachineSets are deleted",
-	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when the object's dependents are deleted",
-}
 
 // held lists the finalizers of an object, each with the program that removes it.
 func held(finalizers []string) string {
 	var out []string
 	for _, f := range finalizers {
-		who := holders[f]
-		if who == "" {
-			who = "another program: find out which one has set it"
-		}
-		out = append(out, f+" ("+who+")")
+		remover, _ := topology.FinalizerRemover(f)
+		out = append(out, f+" ("+remover+")")
 	}
 	return strings.Join(out, "; ")
 }
@@ -73,8 +52,13 @@ func (w *World) leaving(m *Machine) Link {
 func (w *World) hostRemoval(m *Machine) Link {
 	ref := m.Spec.InfrastructureRef
 	l := link(LinkHost, ref.Kind+" "+w.Namespace+"/"+ref.Name)
-	if m.Host == nil || m.Host.DeletionTimestamp == nil || !m.Host.Driven {
+	if m.Host == nil || m.Host.DeletionTimestamp == nil {
 		return l
+	}
+	if !m.Host.Driven {
+		return l.waiting(w, "it is being deleted; its finalizers: "+held(m.Host.Finalizers),
+			m.Host.DeletionTimestamp.Time, deletionDeadline, w.get(m.Host.Kind, m.Host.Name)).
+			until("the owners of the finalizers", ref.Kind).since(m.Host.DeletionTimestamp.Time)
 	}
 	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
 	failed := ready != nil && ready.Status == rkev1.ConditionFalse &&
@@ -118,6 +102,9 @@ func (w *World) deletion(machinesWork bool) Link {
 	}
 	if w.Infrastructure != nil {
 		parts["RKECluster "+w.Namespace+"/"+w.Name] = w.Infrastructure.ObjectMeta
+	}
+	if w.Management != nil && w.Management.DeletionTimestamp != nil {
+		parts["management Cluster "+w.Management.Name] = w.Management.ObjectMeta
 	}
 	var holds []string
 	for _, name := range slices.Sorted(maps.Keys(parts)) {

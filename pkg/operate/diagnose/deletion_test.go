@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -45,6 +46,16 @@ func TestDiagnose_StuckRemovalNamesTheFinalizers(t *testing.T) {
 		}, LinkMachine, "Machine fleet-default/w-1", Broken, "etcd member"},
 		"a Machine without a host": {func(w *World) { w.of("w-1").Host = nil }, LinkDeletion,
 			"Machine fleet-default/w-1", Broken, "Cluster API's core"},
+		"a registered host": {func(w *World) {
+			w.of("w-1").Host.Driven, w.of("w-1").Host.Kind = false, "CustomMachine"
+			w.of("w-1").Host.Finalizers = []string{rkev1.UnmanagedMachineFinalizer, "example.com/guard"}
+		}, LinkHost, "SimMachine fleet-default/w-1", Broken,
+			rkev1.UnmanagedMachineFinalizer + " (Drover (unmanaged), when the host is cleaned or cannot be); " +
+				"example.com/guard (another program, which has set it for example.com and must remove it"},
+		"the management Cluster": {func(w *World) {
+			w.Machines, w.Management.DeletionTimestamp = nil, w.Cluster.DeletionTimestamp
+			w.Management.Finalizers = []string{mgmtv3.ManagementClusterFinalizer}
+		}, LinkDeletion, trunk, Broken, "has " + mgmtv3.ManagementClusterFinalizer + " (Drover (provisioningcluster)"},
 		"a finalizer of another program": {func(w *World) {
 			w.Machines, w.Cluster.Finalizers = nil, append(w.Cluster.Finalizers, "example.com/guard")
 		}, LinkDeletion, trunk, Broken, "example.com/guard (another program"},

@@ -26,7 +26,7 @@ const (
 )
 
 // maxWhy is the limit for a repeated message, in bytes.
-const maxWhy = 400
+const maxWhy = 1000
 
 // Diagnose finds the first broken link of every chain.
 func Diagnose(w World) Report {
@@ -54,11 +54,11 @@ func (w *World) finish(b *Branch) {
 	for i := range b.Links {
 		l := &b.Links[i]
 		if l.State == OK {
-			l.Since, l.Reason, l.Why = nil, "", ""
+			l.Since, l.Reason, l.Why, l.Says = nil, "", "", ""
 			continue
 		}
 		l.Do = append(hints(l.What+" "+l.Reason+" "+l.Why), l.Do...)
-		l.What, l.Why = w.told(l.What), w.told(l.Why)
+		l.What, l.Why, l.Says = w.told(l.What), w.told(l.Why), w.told(l.Says)
 	}
 	for i := range b.Branches {
 		w.finish(&b.Branches[i])
@@ -153,6 +153,13 @@ func (l Link) ofMeta(c *metav1.Condition) Link {
 		return l
 	}
 	return l.because(c.Reason, c.Message).since(c.LastTransitionTime.Time)
+}
+
+// saying is like of, for a condition of Drover's own. Its message is a sentence that needs no other words.
+func (l Link) saying(c *rkev1.GenericCondition) Link {
+	l = l.of(c)
+	l.Says = l.Why
+	return l
 }
 
 // ofEvent copies an Event's reason and message, unless the link has an explanation.

@@ -180,6 +180,9 @@ var others = []fault{
 		refused(w, condition("RKECluster", "Unknown", "Waiting", "Waiting for kind SimConfig to be served"))
 	}},
 	{"a missing driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver = nil }},
+	{"a missing provider", trunk, LinkDriver, Broken, func(w *World) {
+		w.MissingProviders = []string{"AWSCluster.infrastructure.cluster.x-k8s.io"}
+	}},
 	{"a driver that is being downloaded", trunk, LinkDriver, Waiting, func(w *World) {
 		w.Drivers[0].Driver.Status.AppliedURL, w.Drivers[0].Driver.CreationTimestamp = "", at(noon.Add(-time.Second))
 	}},
@@ -221,6 +224,12 @@ var others = []fault{
 	{"a host whose creation has not started", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Host.Status.Conditions = nil
+	}},
+	{"a host that waits after failures", "Machine w-1", LinkHost, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Job = nil
+		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "BackOff",
+			"Creating SimMachine fleet-default/w-1 waits: the creation of the last machine of its pool failed: no quota")}
 	}},
 	{"a running Job", "Machine w-1", LinkJob, Waiting, func(w *World) { w.of("w-1").unhosted() }},
 	{"a Job without a pod", "Machine w-1", LinkJob, Broken, func(w *World) {
@@ -467,7 +476,7 @@ func TestOwnReasons_CoverTheWaits(t *testing.T) {
 		planner.ReasonChangePending,
 		planner.ReasonPoolPaused, planner.ReasonLeftOut, planner.ReasonJoinURL, planner.ReasonControlPlane,
 		planner.ReasonMachinesUnhealthy,
-		planner.ReasonOperation, planner.ReasonResuming,
+		planner.ReasonOperation, planner.ReasonResuming, planner.ReasonUpgradingAgents,
 	}
 	for _, reason := range planner.Reasons() {
 		if slices.Contains(ownReasons, reason) == slices.Contains(others, reason) {

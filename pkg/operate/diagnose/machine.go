@@ -22,7 +22,17 @@ func (w *World) machineLinks(m *Machine) []Link {
 	if w.deleting() {
 		return []Link{link(LinkMachine, "Machine "+m.Name)} // other machines are deleted first
 	}
-	return []Link{w.machine(m), w.bootstrap(m), w.host(m), w.job(m), w.plan(m), w.agent(m), w.node(m)}
+	return []Link{w.machine(m), w.bootstrap(m), w.host(m), w.job(m), w.saidOf(m, w.plan(m)),
+		w.saidOf(m, w.agent(m)), w.saidOf(m, w.node(m))}
+}
+
+// saidOf gives a link of a machine the sentence in which the Cluster's condition Ready names that machine.
+func (w *World) saidOf(m *Machine, l Link) Link {
+	ready := conditions.Get(w.Cluster.Status.Conditions, conditionReady)
+	if ready != nil && ready.Status != rkev1.ConditionTrue && strings.Contains(ready.Message, m.Name) {
+		l.Says = ready.Message
+	}
+	return l
 }
 
 func (w *World) machine(m *Machine) Link {
@@ -67,6 +77,21 @@ func (w *World) bootstrap(m *Machine) Link {
 	return l
 }
 
+// keepFailed says how to keep a failed machine for an examination.
+const keepFailed = "to keep failed machines longer, set --delete-machine-on-failure-after of the server"
+
+// failed copies why a host could not be created, as the Event about it says.
+func (l Link) failed(host *Host) Link {
+	ready := conditions.Get(host.Status.Conditions, rkev1.ConditionReady)
+	if ready == nil || ready.Reason != rkev1.ReasonCreateError {
+		return l.because(host.Status.FailureReason, machinejob.Shown(host.Status.FailureMessage))
+	}
+	l = l.saying(ready)
+	l.Why = machinejob.ShownIn(l.Why, host.Status.FailureMessage)
+	l.Says = l.Why
+	return l
+}
+
 // hostReady reports whether the machine has a node, or its infrastructure provider reports the host as ready.
 func (m *Machine) hostReady() bool {
 	return m.Status.NodeRef.Name != "" ||
@@ -86,6 +111,12 @@ func (w *World) host(m *Machine) Link {
 	if !m.Host.Driven {
 		return w.foreignHost(m, l)
 	}
+	return drivenHost(w, m, l)
+}
+
+// drivenHost checks a host that a node driver creates.
+func drivenHost(w *World, m *Machine, l Link) Link {
+	ref := m.Spec.InfrastructureRef
 	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
 	_, paused := m.Host.Annotations[clusterv1.PausedAnnotation]
 	switch {
@@ -95,16 +126,15 @@ func (w *World) host(m *Machine) Link {
 		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+
 			" away").until("the end of the pause", ref.Kind)
 	case ready != nil && machinejob.Blocked(ready.Reason):
-		return l.broken("Drover cannot create the host", "create the objects in the message").of(ready).until(
+		return l.broken("Drover cannot create the host", "create the objects in the message").saying(ready).until(
 			"the next attempt", "timer")
+	case ready != nil && ready.Reason == machinejob.ReasonBackOff:
+		return l.broken("other machines of its pool failed, so the creation of the host waits",
+			"fix the cause in the message; Drover then creates the next machine", keepFailed).saying(ready).until(
+			"the turn of the pool", "timer")
 	case m.Host.Status.FailureReason != "" && m.Job == nil:
-		l = l.broken("the creation of the host failed", "see the message; a new machine replaces this one",
-			"to keep failed machines longer, set --delete-machine-on-failure-after of the server").of(ready).until(
-			"the deletion of the Machine", "Machine")
-		if l.Why == "" {
-			l.Why = m.Host.Status.FailureMessage
-		}
-		return l
+		return l.broken("the creation of the host failed", "see the message; a new machine replaces this one",
+			keepFailed).failed(m.Host).until("the deletion of the Machine", "Machine")
 	case conditions.Get(m.Host.Status.Conditions, rkev1.ConditionCreateJob) == nil:
 		return l.waiting(w, "the creation of the host has not started", m.Host.CreationTimestamp.Time, briefly,
 			w.get(ref.Kind, ref.Name), serverLogs()).
@@ -156,10 +186,13 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		if code := exitCode(pod); code != 0 {
 			what += fmt.Sprintf(" with exit code %d", code)
 		}
-		return l.broken(what, logs,
+		l = l.broken(what, logs,
 			"fix the cause that the output shows; a new machine replaces one whose creation failed").
-			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until(
-			"the deletion of the Machine, or the next attempt", "Machine", "timer")
+			because(rkev1.ReasonCreateError, observed.Message)
+		if m.Host.Status.FailureReason == rkev1.ReasonCreateError {
+			l = l.failed(m.Host)
+		}
+		return l.since(observed.Ended).until("the deletion of the Machine, or the next attempt", "Machine", "timer")
 	case observed.Phase == machinejob.PhaseSucceeded:
 		return l.waiting(w, "the host was created, but its ID is not known yet", observed.Ended, briefly,
 			w.get(m.Host.Kind, m.Host.Name), serverLogs()).

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // maxSkew is the largest accepted difference between the clocks of the server and the API server.
@@ -131,7 +133,25 @@ func (w *World) api(machinesWork bool) []Link {
 	if w.Cluster == nil {
 		return nil
 	}
+	if w.Cluster.Spec.RKEConfig == nil && !w.Cluster.Status.Ready {
+		return []Link{w.imported()}
+	}
 	return []Link{w.kubeconfig(machinesWork), w.connection(machinesWork), w.ready(machinesWork)}
+}
+
+// imported checks whether the agent of an imported cluster has ever connected.
+func (w *World) imported() Link {
+	id := w.Cluster.Status.ClusterName
+	return link(LinkConnection, "management Cluster "+id).
+		waiting(w, "the agent of the imported cluster has not connected yet", w.Cluster.CreationTimestamp.Time,
+			patiently,
+			"run the registration command with a kubeconfig of the imported cluster; docs/import.md says where its "+
+				"token is: kubectl -n "+id+" get clusterregistrationtokens.management.cattle.io "+
+				naming.DefaultRegistrationToken+" -o jsonpath='{.status.command}'",
+			"see the agent in the imported cluster: kubectl logs -n cattle-system deployment/cattle-cluster-agent",
+			"check that the imported cluster reaches the server: drover ping URL").
+		saying(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionReconciling)).
+		until("the agent's first connection", "agent")
 }
 
 // behind marks a link as Behind if broken machines explain its state.
@@ -190,6 +210,6 @@ func (w *World) ready(machinesWork bool) Link {
 	if c == nil || c.Status == "True" {
 		return l
 	}
-	return l.waiting(w, "the cluster is not ready", parse(c.LastUpdateTime), patiently, w.explain()).of(c).
+	return l.waiting(w, "the cluster is not ready", parse(c.LastUpdateTime), patiently, w.explain()).saying(c).
 		until("the control plane", "RKEControlPlane").behind(machinesWork)
 }

@@ -74,6 +74,8 @@ type Link struct {
 	WokenBy  []string `json:"wokenBy,omitempty"`
 	// Do lists remedies, in the order to try them.
 	Do []string `json:"do,omitempty"`
+	// Says is the message of a condition that reports this link: a sentence that needs no other words.
+	Says string `json:"says,omitempty"`
 }
 
 // Branch is a part of the tree of chains: its links in order, and the branches that depend on all of them.
@@ -105,6 +107,38 @@ type Finding struct {
 	// Chain lists the titles of the branches that lead to the link.
 	Chain []string `json:"chain"`
 	Link
+}
+
+// Sentence says what is wrong: the message of the condition that reports it, or else what the link is about.
+func (l *Link) Sentence() string {
+	if l.Says != "" {
+		return l.Says
+	}
+	text := l.Object + ": " + l.What
+	if l.Why != "" {
+		text += ": " + l.Why
+	}
+	return text
+}
+
+// Sentence says what is wrong with the cluster, or what it waits for. It is empty if every link works.
+func (r *Report) Sentence() string {
+	for i := range r.Findings {
+		if r.Findings[i].State == r.Result {
+			return r.Findings[i].Sentence()
+		}
+	}
+	return ""
+}
+
+// Broken returns the first broken link that needs a user, nil if there is none.
+func (r *Report) Broken() *Finding {
+	for i := range r.Findings {
+		if r.Findings[i].State == Broken {
+			return &r.Findings[i]
+		}
+	}
+	return nil
 }
 
 // held reports whether the link blocks the links that depend on it.

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Print writes a report as a tree in plain ASCII. It writes the branches with a broken link down to that link. With
-// all, it writes every link of every branch.
+// Print writes a report as a tree in plain ASCII. The first line says what is wrong. The tree has the branches with a
+// broken link, down to that link. With all, it has every link of every branch.
 func (r *Report) Print(out io.Writer, all bool) {
 	p := printer{out: out, now: r.At, all: all}
-	p.line("", "", r.Tree.Title+": "+string(r.Result))
+	p.line("", "", strings.TrimSuffix(r.Tree.Title+": "+string(r.Result)+": "+r.Sentence(), ": "))
 	p.branch("", &r.Tree)
 	for _, note := range r.Notes {
 		p.line("", "", "Note: "+note)

@@ -54,6 +54,9 @@ type World struct {
 
 	// Credentials are the Secrets that the Cluster and its pools name as cloud credentials.
 	Credentials []Credential
+	// MissingProviders are kinds of other infrastructure providers that the Cluster names and that are not served, as
+	// KIND.GROUP.
+	MissingProviders []string
 	// Drivers are the node drivers of the pools.
 	Drivers     []Driver
 	Deployments []*clusterv1.MachineDeployment

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -42,18 +41,15 @@ type gatherer struct {
 	w   diagnose.World
 	// served are the served kinds, by group and version.
 	served map[string]map[string]bool
-	// resources are the resources of the kinds of infrastructure machines.
-	resources map[string]schema.GroupVersionResource
 	// known is the planner's knowledge about machines.
 	known []planner.Machine
 }
 
 // World reads everything that the diagnosis of a cluster needs.
 func (r *Reader) World(ctx context.Context, name string) (diagnose.World, error) {
-	g := &gatherer{Reader: r, ctx: ctx, served: map[string]map[string]bool{},
-		resources: map[string]schema.GroupVersionResource{}, w: diagnose.World{
-			Namespace: r.namespace, Name: name, Unread: map[string]string{}, Secrets: &redact.Secrets{},
-		}}
+	g := &gatherer{Reader: r, ctx: ctx, served: map[string]map[string]bool{}, w: diagnose.World{
+		Namespace: r.namespace, Name: name, Unread: map[string]string{}, Secrets: &redact.Secrets{},
+	}}
 	g.definitions()
 	for _, read := range []func() error{g.plane, g.cluster} {
 		if err := read(); err != nil {
@@ -99,7 +95,8 @@ var needed = map[string][]string{
 	"provisioning.cattle.io/v1": {"Cluster"},
 	"rke.cattle.io/v1": {"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate",
 		"ETCDSnapshot", "CustomMachine"},
-	"management.cattle.io/v3":       {"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken"},
+	"management.cattle.io/v3": {"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken",
+		"FleetWorkspace", "PodSecurityAdmissionConfigurationTemplate"},
 	clusterv1.GroupVersion.String(): {"Cluster", "Machine", "MachineDeployment", "MachineSet", "MachineHealthCheck"},
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -82,7 +83,7 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 		out.Before = &before
 	}
 	var err error
-	if out.After, err = r.edited(file, live, out.Before); err != nil {
+	if out.After, out.Restored, err = r.edited(file, live, out.Before, controlPlane); err != nil {
 		return out, err
 	}
 	if problems := problemsOf(out, controlPlane != nil); len(problems) > 0 {
@@ -116,14 +117,20 @@ func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane)
 	if err != nil {
 		return fmt.Errorf("plan the edited cluster: %w", err)
 	}
-	asks := controlPlane.DeepCopy()
-	asks.Spec.ETCDSnapshotRestore = edited.Spec.ETCDSnapshotRestore // looks up the snapshot that the edit names
-	if out.Snapshot, err = r.planner.Snapshot(asks); err != nil {
+	if out.Snapshot, err = r.planner.Snapshot(requesting(controlPlane, edited)); err != nil {
 		return err
 	}
 	more, err := r.planner.Objects(edited)
 	if err != nil {
 		return err
+	}
+	secret, err := topology.PodSecuritySecret(out.After)
+	if err != nil {
+		return err
+	}
+	if secret != nil { // the server writes it before the control plane
+		more = append(more, planner.Object{Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name,
+			Type: secret.Type, Annotations: secret.Annotations, Data: secret.Data})
 	}
 	for _, object := range more {
 		known := func(o planner.Object) bool {
@@ -143,13 +150,29 @@ func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane)
 	return nil
 }
 
+// requesting returns a control plane with the restore that the edited one requests. Its snapshot is looked up, and
+// compared with the edited configuration. All records of the planner stay.
+func requesting(controlPlane, edited *rkev1.RKEControlPlane) *rkev1.RKEControlPlane {
+	out := controlPlane.DeepCopy()
+	out.Spec.ETCDSnapshotRestore = edited.Spec.ETCDSnapshotRestore
+	if spec, ok := edited.Annotations[rkev1.ClusterSpecAnnotation]; ok {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, rkev1.ClusterSpecAnnotation, spec)
+	}
+	return out
+}
+
 // edited returns the cluster as it would be after the file was applied.
-func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input) (topology.Input, error) {
+func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input, controlPlane *rkev1.RKEControlPlane,
+) (topology.Input, []preview.Restored, error) {
 	cluster := file.Cluster.DeepCopy()
 	cluster.Namespace = r.namespace
 	cluster.Status.ClusterName = unnamed
 	if live != nil {
 		cluster = merge(live, file.Cluster)
+	}
+	cluster, restored, err := r.restored(cluster, controlPlane)
+	if err != nil {
+		return topology.Input{Cluster: cluster}, nil, err
 	}
 	deps := r.topology
 	kinds, _ := deps.DynamicKinds.(machineConfigs)
@@ -168,14 +191,14 @@ func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input)
 	}
 	in, err := provisioningcluster.NewReader(deps).Input(cluster)
 	if err != nil {
-		return in, err
+		return in, nil, err
 	}
 	for ref, config := range in.MachineConfigs {
 		if schema := in.Schemas[ref.SchemaName()]; schema != nil && kinds.edited[ref.Kind+"/"+ref.Name] != nil {
 			in.MachineConfigs[ref] = completed(config, driverschema.ConfigDefaults(*schema))
 		}
 	}
-	return in, nil
+	return in, restored, nil
 }
 
 // completed returns a machine config with the defaults that the API server fills in.

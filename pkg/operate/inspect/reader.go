@@ -54,6 +54,8 @@ type Reader struct {
 	live      dynamic.Interface
 	clock     *clock
 	stage     *rehearsal.Stage
+	// resources are the resources of kinds that are looked up by group and kind.
+	resources map[schema.GroupKind]schema.GroupVersionResource
 }
 
 // New returns a Reader. It makes no API call. Close releases it.
@@ -75,7 +77,8 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	clusters, controlPlanes := rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
 	capiClusters, machines, secrets := rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine()),
 		rehearsal.Kind(s, c.Core.Secret())
-	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen, stage: s}
+	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen, stage: s,
+		resources: map[schema.GroupKind]schema.GroupVersionResource{}}
 	r.plans = planner.Deps{
 		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines,
 		Secrets:    secrets,
@@ -93,8 +96,12 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
 		MachineDeployments: rehearsal.Kind(s, c.CAPI.MachineDeployment()),
 		DynamicSchemas:     rehearsal.Global(s, c.Management.DynamicSchema()),
-		DynamicKinds:       machineConfigs{Dynamic: s.Dynamic()},
+		Snapshots:          r.plans.Snapshots,
+		PodSecurityTemplates: rehearsal.Global(s,
+			c.Management.PodSecurityAdmissionConfigurationTemplate()),
+		DynamicKinds: machineConfigs{Dynamic: s.Dynamic()},
 	}
+	r.topology.Serves = r.serves
 	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
 	return r, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
+	"github.com/drover-io/drover/pkg/controllers/fleetcluster"
 	"github.com/drover-io/drover/pkg/controllers/machineprovision"
 	plancontroller "github.com/drover-io/drover/pkg/controllers/planner"
 	"github.com/drover-io/drover/pkg/controllers/plansecret"
@@ -191,6 +192,7 @@ func (p *play) round(provisioned bool) error {
 	})
 	p.try(subject{what: "the Secrets of registration tokens"}, p.tokens)
 	p.try(subject{what: "the Secrets of the agent of the cluster"}, func() error { return p.agent(of) })
+	p.try(subject{what: "the Fleet Cluster"}, p.fleet)
 	if !provisioned {
 		return nil
 	}
@@ -317,6 +319,18 @@ func (p *play) agent(of *provv1.Cluster) error {
 		ControlPlanes: p.plan.ControlPlanes,
 		Secrets:       p.plan.Secrets, InstanceID: p.instance, Log: p.log,
 		Source: p.settings.AgentSource(p.settings.ClusterAgentImage),
+	}, of)
+}
+
+func (p *play) fleet() error {
+	of, err := p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name)
+	if err != nil {
+		return err
+	}
+	return fleetcluster.Rehearse(p.ctx, fleetcluster.Deps{
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, Secrets: p.plan.Secrets,
+		Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()), Kinds: p.stage.Dynamic(), Apply: p.set,
+		InstanceID: p.instance, Now: p.now,
 	}, of)
 }
 

@@ -20,6 +20,8 @@ type Request struct {
 	Generation int64  `json:"generation"`
 	// Snapshot is the name in a request for a restore.
 	Snapshot string `json:"snapshot,omitempty"`
+	// RestoreRKEConfig is the mode of the request for a restore, empty if only data are restored.
+	RestoreRKEConfig string `json:"restoreRKEConfig,omitempty"`
 	// Services whose certificates are rotated, empty for all.
 	Services []string `json:"services,omitempty"`
 	// KubernetesVersion is the new spec.kubernetesVersion of the same write, empty if it did not change.

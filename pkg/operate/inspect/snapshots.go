@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -24,9 +25,6 @@ const (
 	// storageS3: an object in a bucket.
 	storageS3 = "s3"
 )
-
-// snapshotFailed is the status of a failed snapshot.
-const snapshotFailed = "failed"
 
 // Snapshots are the known etcd snapshots of a namespace: its ETCDSnapshots.
 type Snapshots struct {
@@ -64,7 +62,7 @@ type Snapshot struct {
 }
 
 // Failed reports whether the snapshot cannot be restored because taking it failed.
-func (s Snapshot) Failed() bool { return s.Status == snapshotFailed }
+func (s Snapshot) Failed() bool { return s.Status == snapshots.Failed }
 
 // Place describes the snapshot's location in words.
 func (s Snapshot) Place() string {
@@ -127,6 +125,16 @@ var snapshotResource = rkev1.SchemeGroupVersion.WithResource("etcdsnapshots").Gr
 
 // Snapshot describes an ETCDSnapshot, nil if none has that name.
 func (r *Reader) Snapshot(name string) (*Snapshot, error) {
+	object, err := r.snapshot(name)
+	if object == nil {
+		return nil, err
+	}
+	s := snapshotOf(object)
+	return &s, nil
+}
+
+// snapshot reads an ETCDSnapshot, nil if none has that name.
+func (r *Reader) snapshot(name string) (*rkev1.ETCDSnapshot, error) {
 	object, err := r.plans.Snapshots.Cache().Get(r.namespace, name)
 	if IsAbsent(err, snapshotResource, name) {
 		return nil, nil
@@ -134,8 +142,7 @@ func (r *Reader) Snapshot(name string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ETCDSnapshot %s/%s: %w", r.namespace, name, err)
 	}
-	s := snapshotOf(object)
-	return &s, nil
+	return object, nil
 }
 
 // younger orders snapshots newest first.

@@ -10,7 +10,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -61,10 +60,19 @@ func (g *gatherer) credentials() error {
 // configSuffix ends the kinds of machine configs.
 const configSuffix = "Config"
 
-// drivers reads the node drivers that the pools need.
+// drivers reads the node drivers that the pools need, and finds missing kinds of other infrastructure providers.
 func (g *gatherer) drivers() error {
 	if g.w.Cluster.Spec.RKEConfig == nil {
 		return nil
+	}
+	for _, kind := range topology.ProviderKinds(g.w.Cluster) {
+		served, err := g.serves(kind)
+		if err != nil {
+			return err
+		}
+		if !served {
+			g.w.MissingProviders = append(g.w.MissingProviders, kind.String())
+		}
 	}
 	bases := driverKinds(g.w.Cluster.Spec.RKEConfig.MachinePools)
 	if len(bases) == 0 {
@@ -194,7 +202,7 @@ func (g *gatherer) parts(m *diagnose.Machine) error {
 // host reads the infrastructure machine.
 func (g *gatherer) host(m *diagnose.Machine) error {
 	ref := m.Spec.InfrastructureRef
-	resource, err := g.resource(ref.APIGroup, ref.Kind)
+	resource, err := g.resource(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil || resource.Resource == "" {
 		return err
 	}
@@ -204,35 +212,6 @@ func (g *gatherer) host(m *diagnose.Machine) error {
 	}
 	m.Host, err = hostOf(object, ref.APIGroup == driverschema.MachineGroup)
 	return err
-}
-
-// resource finds the resource of a kind in its group's preferred version. It is empty if the kind is not served.
-func (g *gatherer) resource(group, kind string) (schema.GroupVersionResource, error) {
-	key := group + "/" + kind
-	if known, ok := g.resources[key]; ok {
-		return known, nil
-	}
-	found := schema.GroupVersionResource{}
-	served, err := g.clients.Kubernetes.Discovery().ServerGroups()
-	if err != nil {
-		return found, fmt.Errorf("ask which groups are served: %w", err)
-	}
-	at := slices.IndexFunc(served.Groups, func(served metav1.APIGroup) bool { return served.Name == group })
-	if at >= 0 {
-		list, err := g.clients.Kubernetes.Discovery().ServerResourcesForGroupVersion(
-			served.Groups[at].PreferredVersion.GroupVersion)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return found, fmt.Errorf("ask which kinds %s has: %w", group, err)
-		}
-		for i := 0; list != nil && i < len(list.APIResources); i++ {
-			if r := list.APIResources[i]; r.Kind == kind && !strings.Contains(r.Name, "/") {
-				found = schema.GroupVersionResource{Group: group, Version: served.Groups[at].PreferredVersion.Version,
-					Resource: r.Name}
-			}
-		}
-	}
-	g.resources[key] = found
-	return found, nil
 }
 
 func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, error) {

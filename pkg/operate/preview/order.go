@@ -67,17 +67,18 @@ func (c *comparison) poolStage(r *Report, name string) {
 
 // fields lists all differing fields, each with its strongest effect on any machine.
 func (c *comparison) fields(machines []Machine) []Cause {
-	var out []Cause
-	for _, one := range c.changes {
-		field := Cause{one.text(c.indexes), planner.ClassNone}
-		for _, m := range machines {
-			for _, cause := range m.Causes {
-				if cause.Field == field.Field && cause.Class.Stronger(field.Class) {
-					field.Class = cause.Class
-				}
+	strongest := map[string]planner.Class{}
+	for _, m := range machines {
+		for _, cause := range m.Causes {
+			if cause.Class.Stronger(cmp.Or(strongest[cause.Field], planner.ClassNone)) {
+				strongest[cause.Field] = cause.Class
 			}
 		}
-		out = append(out, field)
+	}
+	var out []Cause
+	for _, one := range c.changes {
+		field := one.text(c.indexes)
+		out = append(out, Cause{field, cmp.Or(strongest[field], planner.ClassNone)})
 	}
 	return out
 }
@@ -90,6 +91,10 @@ func (c *comparison) notes(r Report) []string {
 	}
 	if c.after.outlook.Blocked != "" && !r.New && len(r.Machines) > 0 {
 		notes = append(notes, "Drover cannot make plans now: "+c.after.outlook.Blocked)
+	}
+	if len(c.changes) > maxAlone {
+		notes = append(notes, fmt.Sprintf("%d fields differ; the causes consider the first %d alone", len(c.changes),
+			maxAlone))
 	}
 	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Pending }) {
 		notes = append(notes,

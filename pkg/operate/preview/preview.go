@@ -24,6 +24,8 @@ type Input struct {
 	Snapshot planner.Snapshot
 	// Machines maps names to the facts by which Cluster API chooses machines to delete.
 	Machines map[string]MachineFacts
+	// Restored are the fields of After that a requested restore puts back.
+	Restored []Restored
 	// Release describes a Kubernetes version.
 	Release func(kubernetesVersion string) distro.Release
 }
@@ -35,12 +37,15 @@ type MachineFacts struct {
 	Chosen bool
 }
 
+// maxAlone is how many changed fields are tried alone. Each needs the plans of all machines.
+const maxAlone = 100
+
 // comparison is the state of a preview.
 type comparison struct {
 	in            *Input
 	before, after *side
 	changes       []change
-	alone         []*side // each change applied alone, nil if that is invalid
+	alone         []*side // the first maxAlone changes, each applied alone, nil if that is invalid
 	indexes       map[string]int
 	leaving       map[string]bool
 }
@@ -55,7 +60,7 @@ func Compute(in Input) (Report, error) {
 	r := Report{Cluster: cluster.Namespace + "/" + cluster.Name, New: in.Before == nil, Result: planner.ClassNone}
 	r.Machines = append(c.machines(), c.added()...)
 	c.stages(&r)
-	r.Fields = c.fields(r.Machines)
+	r.Fields, r.Restored = c.fields(r.Machines), in.Restored
 	r.Operations = c.operations()
 	r.Notes = c.notes(r)
 	for _, w := range c.after.outlook.Warnings {
@@ -83,6 +88,8 @@ func share(a, b *topology.Input) {
 		to, from := pair[0], pair[1]
 		to.MachineConfigs, to.Schemas = fill(to.MachineConfigs, from.MachineConfigs), fill(to.Schemas, from.Schemas)
 		to.Credentials, to.Replicas = fill(to.Credentials, from.Credentials), fill(to.Replicas, from.Replicas)
+		to.PodSecurity = cmp.Or(to.PodSecurity, from.PodSecurity)
+		to.PodSecurityStored = to.PodSecurityStored || from.PodSecurityStored
 	}
 }
 
@@ -142,7 +149,7 @@ func (c *comparison) compareWith(document document, after *side) error {
 	c.before.settle(c.before)
 	c.after = after.settle(c.before)
 	c.changes = compare(was, document)
-	for _, one := range c.changes {
+	for _, one := range c.changes[:min(len(c.changes), maxAlone)] {
 		alone, err := c.in.read(one.apply(was), base, order)
 		if err != nil {
 			c.alone = append(c.alone, nil) // this field is invalid without others
@@ -253,8 +260,8 @@ func (c *comparison) machines() []Machine {
 	return out
 }
 
-// causes lists the fields that have an effect alone, the strongest first. It lists all fields if none has an effect
-// alone.
+// causes lists the fields that have an effect alone, the strongest first. If no field has an effect alone, it lists the
+// first maxAlone fields.
 func (c *comparison) causes(effect func(*side) planner.Class) []Cause {
 	var out []Cause
 	for i, alone := range c.alone {
@@ -269,7 +276,7 @@ func (c *comparison) causes(effect func(*side) planner.Class) []Cause {
 		return compareBool(b.Class.Stronger(a.Class), a.Class.Stronger(b.Class))
 	})
 	if len(out) == 0 {
-		for _, one := range c.changes {
+		for _, one := range c.changes[:min(len(c.changes), maxAlone)] {
 			out = append(out, Cause{one.text(c.indexes), planner.ClassNone})
 		}
 	}

@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -275,5 +276,24 @@ func TestCompute_NewCluster(t *testing.T) {
 	r, err := Compute(Input{After: w.input(w.cluster, w.configs), Release: release})
 	if err != nil || !r.New || r.Result != planner.ClassAdd || len(r.Machines) != 5 {
 		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
+// An edit of very many fields has a report of a bounded size.
+func TestCompute_TriesFewFieldsAlone(t *testing.T) {
+	r := newWorld(t).preview(t, func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{}
+		for i := range 3 * maxAlone {
+			c.Spec.RKEConfig.MachinePools[1].Labels[fmt.Sprintf("example.com/n%03d", i)] = "a"
+		}
+	}, nil)
+	const note = "300 fields differ; the causes consider the first 100 alone"
+	if len(r.Fields) != 3*maxAlone || !slices.Contains(r.Notes, note) {
+		t.Errorf("%d fields, notes %q", len(r.Fields), r.Notes)
+	}
+	for _, m := range r.Machines {
+		if len(m.Causes) > maxAlone {
+			t.Errorf("%s has %d causes", m.Name, len(m.Causes))
+		}
 	}
 }

@@ -20,6 +20,8 @@ type Report struct {
 	Order []Stage `json:"order,omitempty"`
 	// Fields are all differing fields, with the strongest class that each causes alone.
 	Fields []Cause `json:"fields,omitempty"`
+	// Restored are the fields that a requested restore puts back from its snapshot, before machines stop.
+	Restored []Restored `json:"restored,omitempty"`
 	// Operations are the requested operations that have not ended.
 	Operations []Operation `json:"operations,omitempty"`
 	// Notes are additional information for the user.
@@ -53,6 +55,13 @@ type Machine struct {
 type Cause struct {
 	Field string        `json:"field"`
 	Class planner.Class `json:"class"`
+}
+
+// Restored is a field that goes back to the value in a snapshot. The values are short texts for users, without secrets.
+type Restored struct {
+	Field string `json:"field"`
+	Old   string `json:"old"`
+	New   string `json:"new"`
 }
 
 // Stage is a group of machines that change together. The planner's tiers follow one after the other. Cluster API

@@ -97,11 +97,13 @@ func (s *server) untilEnding(cancel func()) (stop func()) {
 	return func() { close(stopped) }
 }
 
-// connectionInfo is the answer. Agents require all three fields.
+// connectionInfo is the answer. Agents require the first three fields. The install script reads the last one.
 type connectionInfo struct {
 	KubeConfig string `json:"kubeConfig"`
 	Namespace  string `json:"namespace"`
 	SecretName string `json:"secretName"`
+	// MachineUID is the UID with which the machine's plan labels its node.
+	MachineUID string `json:"machineUID,omitempty"`
 }
 
 func (s *server) connection(ctx context.Context, r *http.Request) (*connectionInfo, error) {
@@ -141,8 +143,12 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if err != nil {
 		return nil, err
 	}
-	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace,
-		SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+	return &connectionInfo{
+		KubeConfig: kubeconfig,
+		Namespace:  account.Namespace,
+		SecretName: account.Labels[rkev1.PlanSecretNameLabel],
+		MachineUID: string(registration.NodeUID(who.machine)),
+	}, nil
 }
 
 // caller is the origin of a request with a valid token.

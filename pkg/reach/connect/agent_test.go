@@ -70,7 +70,8 @@ func TestConnectAgent_FirstConnection(t *testing.T) {
 		t.Errorf("kubeconfig = %s", got["kubeConfig"])
 	}
 	delete(got, "kubeConfig")
-	if diff := cmp.Diff(map[string]string{"namespace": "ns", "secretName": "b-machine-plan"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"namespace": "ns", "secretName": "b-machine-plan",
+		"machineUID": "machine-uid"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, secret := range []string{bootstrapJWT, planJWT, naming.TokenHash(bootstrapJWT)} {

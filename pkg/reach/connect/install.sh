@@ -82,29 +82,15 @@ read_flags() {
         -n | --node-name) NODE_NAME=$(value "$1" $# "${2:-}"); shift ;;
         --address) ADDRESS=$(value "$1" $# "${2:-}"); shift ;;
         -i | --internal-address) INTERNAL_ADDRESS=$(value "$1" $# "${2:-}"); shift ;;
-        -l | --label | --labels)
-            v=$(value "$1" $# "${2:-}")
-            LABELS=$(join "$LABELS" "$v")
-            shift
-            ;;
-        --taint | --taints)
-            v=$(value "$1" $# "${2:-}")
-            TAINTS=$(join "$TAINTS" "$v")
-            shift
-            ;;
+        -l | --label | --labels) v=$(value "$1" $# "${2:-}"); LABELS=$(join "$LABELS" "$v"); shift ;;
+        --taint | --taints) v=$(value "$1" $# "${2:-}"); TAINTS=$(join "$TAINTS" "$v"); shift ;;
         -e | --etcd) ROLE_ETCD=true ;;
         -p | --controlplane) ROLE_CONTROLPLANE=true ;;
         -w | --worker) ROLE_WORKER=true ;;
         -a | --all-roles) ROLE_ETCD=true ROLE_CONTROLPLANE=true ROLE_WORKER=true ;;
         --no-roles) ROLE_NONE=true ;;
-        -h | --help)
-            usage
-            exit 0
-            ;;
-        *)
-            usage >&2
-            fatal "unknown flag $1"
-            ;;
+        -h | --help) usage && exit 0 ;;
+        *) usage >&2 && fatal "unknown flag $1" ;;
         esac
         shift
     done
@@ -191,6 +177,15 @@ resolve() {
         fi
         ;;
     esac
+}
+
+# await_cleanup waits until the last plan of a removed host has removed the former agent, and tells whether it had to.
+await_cleanup() {
+    i=0
+    while [ $i -lt 24 ] && [ "$(systemctl is-active drover-host-cleanup 2>/dev/null)" = active ]; do
+        i=$((i + 1)) && sleep $PAUSE
+    done
+    [ $i -gt 0 ]
 }
 
 # hold_agent keeps a running agent from starting another plan, and waits for the one it is applying. It comes last of what takes
@@ -335,12 +330,49 @@ X-Cattle-Role-Etcd: $ROLE_ETCD
 X-Cattle-Role-Control-Plane: $ROLE_CONTROLPLANE
 X-Cattle-Role-Worker: $ROLE_WORKER
 HEADERS
-    for pair in "Node-Name:$NODE_NAME" "Address:$(resolve "$ADDRESS")" "Internal-Address:$(resolve "$INTERNAL_ADDRESS")" "Labels:$LABELS" "Taints:$TAINTS"; do
+    for pair in "Node-Name:$NODE_NAME" "Hostname:$(hostname 2>/dev/null || uname -n)" "Address:$(resolve "$ADDRESS")" "Internal-Address:$(resolve "$INTERNAL_ADDRESS")" "Labels:$LABELS" "Taints:$TAINTS"; do
         [ -z "${pair#*:}" ] || echo "X-Cattle-${pair%%:*}: ${pair#*:}" >>"$WORK/headers"
     done
     server_fetch "$SERVER/v3/connect/agent" "$WORK/rancher2_connection_info.json" -H "@$WORK/headers"
     private "$CONNECTION.tmp" <"$WORK/rancher2_connection_info.json"
     "$NEW_AGENT" validate-connection "$CONNECTION.tmp" || fatal "the connection the server gave is not valid"
+}
+
+# field NAME FILE prints a text field of a connection.
+field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$2" 2>/dev/null | head -n 1; }
+
+# server_of FILE prints the server in the kubeconfig of a connection.
+server_of() { sed -n 's/.*server: *\(https:[^\\ ]*\).*/\1/p' "$1" 2>/dev/null | head -n 1; }
+
+# is_former tells whether this host was another Machine of the same name before, which is removed: there is one Machine of a name.
+is_former() {
+    [ -s "$CONNECTION" ] || return 1
+    for part in namespace secretName; do
+        [ "$(field $part "$CONNECTION")" = "$(field $part "$CONNECTION.tmp")" ] || return 1
+    done
+    [ "$(server_of "$CONNECTION")" = "$(server_of "$CONNECTION.tmp")" ]
+}
+
+# remove_former removes the distribution that this host has from a Machine that is removed. Its data are of no use: the member of
+# etcd has left, and the node has another name tag.
+remove_former() {
+    uid=$(field machineUID "$CONNECTION.tmp")
+    [ -n "$uid" ] && is_former || return 0
+    for runtime in rke2 k3s; do
+        config=/etc/rancher/$runtime/config.yaml.d/50-rancher.yaml
+        grep -qs 'rke.cattle.io/machine=' "$config" && ! grep -qs "rke.cattle.io/machine=$uid" "$config" || continue
+        info "The Machine that this host was is removed. Removing its $runtime"
+        data=$(field data-dir "$config")
+        [ -z "$data" ] || export RKE2_DATA_DIR="$data" K3S_DATA_DIR="$data"
+        removed=
+        for script in $runtime-uninstall.sh $runtime-agent-uninstall.sh; do
+            file=$(PATH=$PATH:/usr/local/bin:/usr/bin:/opt/$runtime/bin:/opt/bin command -v "$script") || continue
+            "$file" </dev/null || fatal "$file failed; repair that and run this command again"
+            removed=yes
+        done
+        [ -n "$removed" ] || fatal "$runtime-uninstall.sh is missing; remove $runtime by hand and run this command again"
+        rm -rf /var/lib/rancher/capr
+    done
 }
 
 write_service() {
@@ -389,6 +421,7 @@ main() {
     read_flags "$@"
     [ "${DEBUG:-}" != 1 ] || set -x
     check_input
+    await_cleanup || :
     find_places
     WORK=$(mktemp -d "$VAR_DIR/install.XXXXXX")
     HELD=
@@ -399,10 +432,10 @@ main() {
         server_fetch "$SERVER/healthz" "$WORK/healthz"
     fi
     fetch_programs
-    if is_true "$REMOTE"; then
-        connect
-    fi
+    ! is_true "$REMOTE" || connect
+    ! await_cleanup || fatal "the former agent was removed while this command ran; run it again"
     hold_agent
+    ! is_true "$REMOTE" || remove_former
     place_all
     write_service
     info "The agent is installed and running"

@@ -20,13 +20,16 @@ for dir in "$CONFIG_DIR" "$VAR_DIR"; do
     esac
 done
 if command -v systemctl >/dev/null 2>&1; then
+    systemctl disable --now $AGENT-upgrade >/dev/null 2>&1 || true
     systemctl disable --now $AGENT >/dev/null 2>&1 || true
 fi
-rm -f /etc/systemd/system/$AGENT.service /etc/systemd/system/$AGENT.env
+rm -f /etc/systemd/system/$AGENT.service /etc/systemd/system/$AGENT.env /etc/systemd/system/$AGENT-upgrade.service
 if command -v systemctl >/dev/null 2>&1; then
     systemctl daemon-reload >/dev/null 2>&1 || true
 fi
-rm -rf "$VAR_DIR" "$CONFIG_DIR"
+rm -rf "$CONFIG_DIR"
 for prefix in "${CATTLE_AGENT_BIN_PREFIX:-/usr/local}" /usr/local /opt/$AGENT /usr; do
-    rm -f "$prefix/bin/$AGENT" "$prefix/bin/$AGENT-uninstall.sh"
+    rm -f "$prefix/bin/$AGENT" "$prefix/bin/$AGENT-uninstall.sh" "$prefix/bin/$AGENT.upgrade" "$prefix/bin/.$AGENT.former"
 done
+# The last step, because a folder of images may be a mount that stays.
+rm -rf "$VAR_DIR" || echo "[WARN]  something is left in $VAR_DIR" >&2

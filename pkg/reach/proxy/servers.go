@@ -18,9 +18,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Servers are the rules for the addresses to which kubeconfigs in Secrets may send Drover. Users of a cluster's
-// namespace may write these Secrets. Without the rules they could make Drover connect to itself, to services of its
-// host, or to the metadata service of a cloud. The zero value permits no exception.
+// Servers are the rules for the addresses to which users may send Drover: in kubeconfigs in Secrets, and as
+// repositories of charts. Users of a cluster's namespace may write these. Without the rules they could make Drover
+// connect to itself, to services of its host, or to the metadata service of a cloud. The zero value permits no
+// exception.
 type Servers struct {
 	// AllowLoopback permits loopback addresses, for clusters on Drover's own host.
 	AllowLoopback bool
@@ -64,8 +65,8 @@ func (s Servers) Check(secret *corev1.Secret) error {
 		if err != nil {
 			return broken(errors.New("its server is not a URL"))
 		}
-		if what := s.refusedHost(server.Hostname()); what != "" {
-			return broken(errors.New("its server has " + what))
+		if what := s.RefusesHost(server.Hostname()); what != "" {
+			return broken(errors.New("its server has " + what + remedy))
 		}
 	}
 	return nil
@@ -74,46 +75,44 @@ func (s Servers) Check(secret *corev1.Secret) error {
 // remedy follows the kind of a refused address.
 const remedy = ": use an address of the cluster's own API server"
 
-// refusedHost returns why a host name or an address is refused, or "".
-func (s Servers) refusedHost(host string) string {
+// RefusesHost returns why a host name or an address is refused, such as "a loopback address", or "". It looks no name
+// up.
+func (s Servers) RefusesHost(host string) string {
 	if slices.Contains(s.Management, host) {
-		return "the address of the management cluster" + remedy
+		return "the address of the management cluster"
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !s.AllowLoopback && (name == "localhost" || strings.HasSuffix(name, ".localhost")) {
-		return "a loopback address" + remedy
+		return "a loopback address"
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
-		return s.refused(address)
+		return s.Refuses(address)
 	}
 	return ""
 }
 
-// refused returns why an address is refused, or "".
-func (s Servers) refused(address netip.Addr) string {
+// Refuses returns why an address is refused, or "".
+func (s Servers) Refuses(address netip.Addr) string {
 	address = address.Unmap()
 	isManagement := func(host string) bool {
 		own, err := netip.ParseAddr(host)
 		return err == nil && own.Unmap() == address.WithZone("")
 	}
-	what := ""
 	switch {
 	case slices.ContainsFunc(s.Management, isManagement):
-		what = "the address of the management cluster"
+		return "the address of the management cluster"
 	case address.IsLoopback() && s.AllowLoopback:
 		return ""
 	case address.IsLoopback():
-		what = "a loopback address"
+		return "a loopback address"
 	case address.IsUnspecified():
-		what = "an unspecified address"
+		return "an unspecified address"
 	case address.IsMulticast(), address == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		what = "a multicast or broadcast address"
+		return "a multicast or broadcast address"
 	case address.IsLinkLocalUnicast():
-		what = "a link-local address"
-	default:
-		return ""
+		return "a link-local address"
 	}
-	return what + remedy
+	return ""
 }
 
 // configFor returns a client configuration from the kubeconfig in a Secret. Its connections follow the rules too, and
@@ -150,8 +149,8 @@ func (s Servers) dial(secret *corev1.Secret, environment string) func(context.Co
 		if err != nil {
 			return fmt.Errorf("read the address of the cluster's server: %w", err)
 		}
-		if what := s.refused(found.Addr()); what != "" {
-			return &RefusedError{Namespace: namespace, Name: name, Rule: "the name of its server has " + what}
+		if what := s.Refuses(found.Addr()); what != "" {
+			return &RefusedError{Namespace: namespace, Name: name, Rule: "the name of its server has " + what + remedy}
 		}
 		return nil
 	}
@@ -173,11 +172,11 @@ func environmentProxy(server string) string {
 	if err != nil || through == nil {
 		return ""
 	}
-	return addressOf(through)
+	return AddressOf(through)
 }
 
-// addressOf returns HOST:PORT of a proxy, as transports dial it.
-func addressOf(through *url.URL) string {
+// AddressOf returns HOST:PORT of a proxy, as transports dial it.
+func AddressOf(through *url.URL) string {
 	port := through.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[through.Scheme]

@@ -210,7 +210,7 @@ func TestServers_DialReachesTheProxyOfTheEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := addressOf(parsed); got != want {
+		if got := AddressOf(parsed); got != want {
 			t.Errorf("%s has the address %s, want %s", through, got, want)
 		}
 	}

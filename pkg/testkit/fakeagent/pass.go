@@ -2,6 +2,7 @@ package fakeagent
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"strconv"
 	"strings"
@@ -107,6 +108,11 @@ func apply(p plan.NodePlan, h host, attempt int) (output map[string][]byte, fail
 			output[instruction.Name] = text
 		}
 		if err != nil {
+			if exit, ok := errors.AsType[*ExitError](err); ok {
+				output[instruction.Name] = text
+				failure := nodeplan.Failure{Instruction: instruction.Name, ExitCode: exit.Code}
+				output[nodeplan.OutputFailure] = failure.Encode()
+			}
 			return output, true
 		}
 	}

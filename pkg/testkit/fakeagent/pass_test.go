@@ -238,3 +238,16 @@ func TestPass_UnhealthyHostIsCheckedAgain(t *testing.T) {
 		t.Errorf("want healthy probes, got %+v, again %s", state.ProbeStatuses, again)
 	}
 }
+
+func TestPass_ReportsWhichCommandFailed(t *testing.T) {
+	s := &stage{failing: map[string]error{"install": &ExitError{Code: 7, Output: "no route"}}}
+	data, _, _ := pass(delivered(t, install("1", "install", "never"), 2), memory{}, s.host(), quick, epoch)
+	state := parsed(t, data)
+	failure, ok := nodeplan.FailureOf(state.FailedOutput)
+	if want := (nodeplan.Failure{Instruction: "install", ExitCode: 7}); !ok || failure != want {
+		t.Errorf("want %+v, got %+v, %t", want, failure, ok)
+	}
+	if got := string(state.FailedOutput["install"]); got != "output of install\nno route" {
+		t.Errorf("want the failed output, got %q", got)
+	}
+}

@@ -64,9 +64,19 @@ type Faults interface {
 	// attempt counts from 1 the Jobs for that machine and purpose.
 	Job(machine string, remove bool, attempt int) string
 	// Instruction returns the output with which an instruction of a plan fails, or nil if it succeeds. attempt counts
-	// from 1 the attempts at that plan.
+	// from 1 the attempts at that plan. The agent reports an *ExitError as Drover's agent does: with the name of the
+	// instruction and the exit code.
 	Instruction(machine, name string, attempt int) error
 }
+
+// ExitError is the failure of a command that ran.
+type ExitError struct {
+	Code   int
+	Output string
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return e.Output }
 
 // NoFaults injects no failures. Embed it to override one kind of fault.
 type NoFaults struct{}

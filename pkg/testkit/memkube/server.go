@@ -1,6 +1,7 @@
 package memkube
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -76,11 +77,23 @@ func New(opts Options) *Server {
 	for _, namespace := range append([]string{"default", "kube-system"}, opts.Namespaces...) {
 		s.addNamespace(namespace)
 	}
+	next := s.uids + reserved
+	s.uids = definitions
 	for _, crd := range opts.CRDs {
 		s.mustAdd(crd)
 	}
+	s.uids = next
 	return s
 }
+
+// UIDs are numbers. Workers choose their servers by UID, so an additional definition must not change the UIDs of other
+// objects.
+const (
+	// definitions begins the range of the definitions from Options.
+	definitions = 1_000_000
+	// reserved is how many numbers are left out before the first object of a test.
+	reserved = 11
+)
 
 func must(err error) {
 	if err != nil {
@@ -130,12 +143,26 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		return out, nil
 	}
 	reader, writer := io.Pipe()
-	out.Body, out.ContentLength = reader, -1
+	ctx, cancel := context.WithCancel(req.Context())
+	out.Body, out.ContentLength = stream{reader, cancel}, -1
 	go func() {
-		r.stream(func(b []byte) error { _, err := writer.Write(b); return err }, req.Context().Done())
+		defer cancel()
+		r.stream(func(b []byte) error { _, err := writer.Write(b); return err }, ctx.Done())
 		_ = writer.Close()
 	}()
 	return out, nil
+}
+
+// stream is the body of a watch. As over a connection, closing it ends the watch.
+type stream struct {
+	*io.PipeReader
+	end context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (s stream) Close() error {
+	s.end()
+	return s.PipeReader.Close()
 }
 
 // CancelRequest does nothing, because the Server answers every request except a watch at once. Clients with a time-out

@@ -18,6 +18,12 @@ var Purposes = []Purpose{
 	},
 	{Role: Own, Resources: "secrets", Text: "Plans, tokens, credentials, kubeconfigs and the state of machines. " +
 		"Clusters can be in any namespace."},
+	{Role: Own, Resources: "configmaps", Names: "provisioning-log", Verbs: "update",
+		Text: "The provisioning logs of clusters."},
+	{
+		Role: Own, Resources: "configmaps", Verbs: "create",
+		Text: "The provisioning logs of clusters. A role cannot limit the names of objects that it may create.",
+	},
 	{Role: Own, Resources: "configmaps", Text: "Configuration that clusters refer to."},
 	{
 		Role: Own, Resources: "serviceaccounts",
@@ -31,12 +37,23 @@ var Purposes = []Purpose{
 			"itself does not have its permissions.",
 	},
 	{
+		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "clusterroles", Names: "fleetworkspace-admin",
+		Verbs: "bind",
+		Text: "Permissions of the creator of a workspace in its namespace. An administrator creates the role, and " +
+			"Drover itself does not have its permissions.",
+	},
+	{
+		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "clusterroles clusterrolebindings",
+		Text: "Permissions of the creator of a workspace on its FleetWorkspace.",
+	},
+	{
 		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles rolebindings",
-		Text: "Permissions of the accounts of machines and Jobs on their own Secrets. And the permission of all " +
-			"users to get the objects that Drover publishes.",
+		Text: "Permissions of the accounts of machines and Jobs on their own Secrets, and of users on their cloud " +
+			"credentials. And the permission of all users to get the objects that Drover publishes.",
 	},
 	{Role: Own, Group: "batch", Resources: "jobs", Text: "Jobs create and remove machines."},
 	{Role: Own, Resources: "pods", Text: "Pods of Jobs show why a Job failed."},
+	{Role: Own, Resources: "pods/log", Text: "The output of Jobs, which Drover keeps after their pods are gone."},
 	{
 		Role: Own, Resources: "events",
 		Text: "Events about clusters and machines. Events about cluster-scoped objects are in namespace default.",
@@ -84,6 +101,25 @@ var Purposes = []Purpose{
 		Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers",
 		Text: "Node drivers, and the fields of their kinds.",
 	},
+	{Role: Own, Group: "management.cattle.io", Resources: "managedcharts",
+		Text: "Charts that Fleet installs in clusters."},
+	{Role: Own, Group: "management.cattle.io", Resources: "managedcharts/status",
+		Text: "The progress of charts that Fleet installs."},
+	{Role: Own, Group: "management.cattle.io", Resources: "managedcharts/finalizers", Text: owners},
+	{
+		Role: Own, Group: "management.cattle.io", Resources: "podsecurityadmissionconfigurationtemplates",
+		Text: "Templates for Pod Security admission, which clusters name.",
+	},
+	{
+		Role: Own, Group: "management.cattle.io", Resources: "fleetworkspaces",
+		Text: "Workspaces for Fleet. The creator of a workspace gets all these permissions on it but create.",
+	},
+	{Role: Own, Group: "management.cattle.io", Resources: "fleetworkspaces/status", Text: "The status of workspaces."},
+	{Role: Own, Group: "fleet.cattle.io", Resources: "clusters", Text: "Clusters for Fleet, if Fleet is installed."},
+	{
+		Role: Own, Group: "fleet.cattle.io", Resources: "bundles",
+		Text: "Charts for Fleet are Bundles. Namespaces with Bundles get a FleetWorkspace.",
+	},
 	{
 		Role: Own, Group: "rke.cattle.io",
 		Resources: "rkeclusters rkecontrolplanes rkebootstraptemplates rkebootstraps custommachines",
@@ -117,7 +153,8 @@ var Purposes = []Purpose{
 		"created while Drover runs."},
 	{
 		Role: Own, Group: "rke-machine-config.cattle.io", Resources: "*",
-		Text: "Machine configurations of node drivers, whose kinds are also created while Drover runs.",
+		Text: "Machine configurations of node drivers, whose kinds are also created while Drover runs. Drover " +
+			"deletes unused ones.",
 	},
 
 	{Role: Core, Resources: "events", Text: "Events about clusters and machines."},

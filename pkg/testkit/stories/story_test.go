@@ -133,7 +133,11 @@ func (s *story) start() {
 				CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
 				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
-				DynamicKinds: c.Dynamic, Apply: c.Apply, InstanceID: instance, Disconnect: mirror.Disconnect,
+				PodSecurityTemplates: c.Management.PodSecurityAdmissionConfigurationTemplate(),
+				Snapshots:            c.RKE.ETCDSnapshot(),
+				DynamicKinds:         c.Dynamic, CRDs: c.CRDs.CustomResourceDefinition(), Apply: c.Apply,
+				InstanceID: instance,
+				Disconnect: mirror.Disconnect,
 			})
 		},
 		mirror.Register,

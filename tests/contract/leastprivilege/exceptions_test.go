@@ -26,10 +26,16 @@ var exceptions = []exception{
 		"bind: roles.rbac.authorization.k8s.io=rke2-machine-provisioner",
 	},
 	{
+		"checked within other requests: they allow the rights of the creator of a FleetWorkspace", rights.Own,
+		`bind: clusterroles.rbac.authorization.k8s.io=fleetworkspace-admin
+		get update delete: fleetworkspaces.management.cattle.io`,
+	},
+	{
 		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as " +
 			"in OpenShift", rights.Own,
 		`update: clusters/finalizers.provisioning.cattle.io rkebootstraps/finalizers.rke.cattle.io rkecontrolplanes/finalizers.rke.cattle.io
-		update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io`,
+		update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io
+		update: managedcharts/finalizers.management.cattle.io`,
 	},
 	{
 		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as " +
@@ -43,6 +49,7 @@ var exceptions = []exception{
 		"create: subjectaccessreviews.authorization.k8s.io",
 	},
 	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},
+	{"machines whose Jobs have pods, which the simulated ones lack", rights.Own, "get: pods/log"},
 	{"settings that differ at the next start", rights.System, "update: configmaps"},
 	{"CRDs of an older Drover", rights.Own, "update: customresourcedefinitions.apiextensions.k8s.io"},
 	{
@@ -68,7 +75,9 @@ var atTimes = []exception{
 		get patch: customresourcedefinitions.apiextensions.k8s.io
 		get patch: rkeclusters.rke.cattle.io rkebootstraptemplates.rke.cattle.io *.rke-machine.cattle.io
 		get patch: machinehealthchecks.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io clusters.cluster.x-k8s.io
-		get patch: clusters.management.cattle.io clusterregistrationtokens.management.cattle.io`,
+		get patch: clusters.management.cattle.io clusterregistrationtokens.management.cattle.io
+		get patch: clusters.fleet.cattle.io clusterroles.rbac.authorization.k8s.io
+		get patch: clusterrolebindings.rbac.authorization.k8s.io`,
 	},
 	{
 		"in the caches of the embedded core, which are shared; either controller may start the watch", rights.Own,

@@ -22,6 +22,11 @@ var told = []struct{ folder, tests string }{
 	{"./pkg/controllers/bootstrap", "TestToken|TestStory_(Rights|Settled|Other|MachinesIntroduce)"},
 	{"./pkg/controllers/snapshots", "TestStory_(SnapshotsFollow|ASnapshotNeeds)"},
 	{"./pkg/controllers/nodedriver", "TestStory"},
+	{"./pkg/controllers/machineconfig", "TestStory"},
+	{"./pkg/controllers/credential", "TestStory_(CreatorOf|NameOf)"},
+	{"./pkg/controllers/fleetcluster", "TestStory"},
+	{"./pkg/controllers/fleetworkspace", "TestStory"},
+	{"./pkg/controllers/managedchart", "TestStory"},
 }
 
 // usedInMemory runs those stories, which fail for every rejected request, and returns their requests. With -update

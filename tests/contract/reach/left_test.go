@@ -1,6 +1,11 @@
 package reach
 
-import "fmt"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // agentLeft lists the objects of the agent's installation that are left in the cluster. It returns "" if there are
 // none.
@@ -17,4 +22,8 @@ func (w *world) agentLeft() string {
 		}
 	}
 	return ""
+}
+
+func (w *world) secret(namespace, name string) (*corev1.Secret, error) {
+	return w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -178,8 +177,11 @@ func (w *world) command(id string) string {
 		if err != nil {
 			return err.Error()
 		}
-		_, address, _ = strings.Cut(strings.ReplaceAll(command, "{token}", string(secret.Data["token"])),
-			"kubectl apply -f ")
+		complete := string(secret.Data["command"])
+		if complete != strings.ReplaceAll(command, "{token}", string(secret.Data["token"])) {
+			return "the command in the Secret is not the one of the status with the token"
+		}
+		_, address, _ = strings.Cut(complete, "kubectl apply -f ")
 		return ""
 	})
 	return address
@@ -250,10 +252,6 @@ func (w *world) agentLog() string {
 	log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=cattle-cluster-agent",
 		"--tail=30")
 	return pods + "\n" + log
-}
-
-func (w *world) secret(namespace, name string) (*corev1.Secret, error) {
-	return w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
 }
 
 // TestImport imports a cluster with its command, uses it with kubectl, and removes it.

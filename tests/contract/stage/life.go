@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/tests/contract/plane"
@@ -83,6 +85,23 @@ func (c *Clusters) AwaitReady() {
 	for _, name := range c.names {
 		c.st.ExpectNodes(c.Namespace, name, int(c.Machines))
 	}
+	plane.Until(t, time.Minute, c.openLog)
+}
+
+// openLog returns a provisioning log without its last line, or "". A line may wait for the next second. Clusters that
+// were moved have no log.
+func (c *Clusters) openLog() string {
+	for _, name := range c.st.ManagementNames(c.Namespace) {
+		log := &corev1.ConfigMap{}
+		key := client.ObjectKey{Namespace: name, Name: provv1.ProvisioningLogName}
+		if err := c.st.Client.Get(c.st.t.Context(), key, log); client.IgnoreNotFound(err) != nil {
+			return err.Error()
+		}
+		if last := log.Data[provv1.ProvisioningLogLastKey]; last != "" && last != "provisioning done" {
+			return "the log of " + name + " ends with " + last
+		}
+	}
+	return ""
 }
 
 // all returns the number of machines of all clusters.

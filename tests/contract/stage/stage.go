@@ -57,8 +57,9 @@ type Stage struct {
 	Client client.Client
 	// World simulates the machines.
 	World *fakeagent.World
-	// Server is Drover, unless Settings.Drover started it.
+	// Server is Drover, unless Settings.Drover started it. URL is the address of its endpoints.
 	Server *server.Server
+	URL    string
 }
 
 // Settings configure a Stage.
@@ -73,6 +74,8 @@ type Settings struct {
 	Machines func(*fakeagent.Options)
 	// Admission makes the API server call Drover's admission webhooks.
 	Admission bool
+	// UI serves the web UI at URL.
+	UI bool
 	// Plane is the management plane. The default is that of the package.
 	Plane *managementplane.Plane
 	// World has machines whose objects were in another management plane, and has ended. If it is nil, there are no
@@ -182,7 +185,7 @@ func (st *Stage) startDrover(s Settings) {
 	}
 	drover, err := server.New(server.Options{
 		Admission: admission, RESTConfig: config, InstanceID: cmp.Or(s.InstanceID, "contract"),
-		Version: "contract", CAPI: s.CAPI, CoreWrites: s.CoreWrites,
+		Version: "contract", CAPI: s.CAPI, CoreWrites: s.CoreWrites, UI: s.UI,
 		Log: log, Registerer: registry,
 		Reach: server.Reach{AllowLoopback: true}, // of simulated machines
 		Settings: server.Settings{
@@ -195,7 +198,7 @@ func (st *Stage) startDrover(s Settings) {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	st.Server = drover
+	st.Server, st.URL = drover, endpoint.URL
 	if reviews != nil {
 		reviews.set(drover.AdmissionHandler())
 	}

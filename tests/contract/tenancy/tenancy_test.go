@@ -246,7 +246,7 @@ func (w *world) readDoors() {
 	}
 	for _, kind := range []string{
 		"management.cattle.io/v3 NodeDriver", "management.cattle.io/v3 DynamicSchema",
-		"management.cattle.io/v3 Cluster",
+		"management.cattle.io/v3 Cluster", "management.cattle.io/v3 PodSecurityAdmissionConfigurationTemplate",
 		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration",
 	} {
 		apiVersion, kind, _ := strings.Cut(kind, " ")

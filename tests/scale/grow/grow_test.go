@@ -77,7 +77,7 @@ func sizesOf(t *testing.T) sizes {
 		return value
 	}
 	s := sizes{clusters: number("CLUSTERS", 1000), machines: number("MACHINES", 3), unready: number("UNREADY", 40),
-		namespaces: number("NAMESPACES", 1),
+		namespaces: number("NAMESPACES", 20),
 		settled:    time.Duration(number("SETTLED", 300)) * time.Second,
 		coreWrites: os.Getenv("DROVER_SCALE_CORE_WRITES"), profiles: os.Getenv("DROVER_SCALE_PROFILES")}
 	s.step = number("STEP", min(100, max(1, s.clusters/5)))

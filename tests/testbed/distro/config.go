@@ -1,6 +1,7 @@
 package distro
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,7 +80,22 @@ type Config struct {
 	EtcdArg                  values `json:"etcd-arg"`
 	EtcdSnapshotDir          string `json:"etcd-snapshot-dir"`
 	EtcdSnapshotRetention    *int   `json:"etcd-snapshot-retention"`
-	EtcdS3                   bool   `json:"etcd-s3"`
+	S3
+}
+
+// Settings are settings of the command line by their keys. They replace settings of the configuration.
+type Settings map[string]any
+
+// with returns the configuration with other settings.
+func (c Config) with(settings Settings) (Config, error) {
+	data, err := json.Marshal(settings)
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read settings of the command line: %w", err)
+	}
+	return c, nil
 }
 
 // LoadConfig reads config.yaml and then config.yaml.d/*.yaml by name below dir. A key of a later file replaces the

@@ -20,6 +20,7 @@
 //	reset.go      "server --cluster-reset": one server starts a new etcd, with a snapshot's data or its own data,
 //	              and the other servers join it
 //	snapshot.go   a server's folder of snapshots
+//	s3.go a bucket with snapshots; s3snapshots.go what a server does with it
 //	snapshotcommand.go "etcd-snapshot", which calls the running server
 //	snapshotobjects.go the cluster's list of snapshots, ETCDSnapshotFile objects
 //	removal.go    how a member leaves etcd when its node requests it
@@ -33,6 +34,7 @@
 //	image.go      the installer image: run.sh, killall.sh, the programs and the units, as a docker archive
 //
 // Snapshots are taken only on request. There is no schedule, and etcd-snapshot-schedule-cron is ignored. Snapshots are
-// not compressed. The list omits failed snapshots and keeps snapshots of deleted nodes. S3 is not supported: a server
-// with etcd-s3 does not start.
+// not compressed. The list omits snapshots that failed on a server, and keeps snapshots of deleted nodes. As in the real
+// distributions, a snapshot that cannot be uploaded to S3 stays on the server, the command succeeds, and the cluster's
+// list has the reason. The settings of S3 come from the configuration and the command line, not from a Secret.
 package distro

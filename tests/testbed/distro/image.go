@@ -30,6 +30,11 @@ var runScript []byte
 //go:embed installer/killall.sh
 var killAllScript string
 
+// uninstallScript removes a runtime from a machine.
+//
+//go:embed installer/uninstall.sh
+var uninstallScript string
+
 //go:embed installer/server.service
 var serverUnit string
 
@@ -61,6 +66,15 @@ func killAll(runtime Runtime) File {
 	server, agent := unitNames(runtime)
 	fill := strings.NewReplacer("@RUNTIME@", string(runtime), "@SERVER@", server, "@AGENT@", agent)
 	return File{Name: string(runtime) + "-killall.sh", Mode: 0o755, Data: []byte(fill.Replace(killAllScript))}
+}
+
+// uninstall returns a runtime's script that removes it. The installer gives it the name that the real distribution has
+// for the role of the machine.
+func uninstall(runtime Runtime) File {
+	server, agent := unitNames(runtime)
+	fill := strings.NewReplacer("@RUNTIME@", string(runtime), "@SERVER@", server, "@AGENT@", agent, "@PREFIX@",
+		strings.ToUpper(string(runtime)))
+	return File{Name: "uninstall.sh", Mode: 0o755, Data: []byte(fill.Replace(uninstallScript))}
 }
 
 // BuildImage writes the installer image of one runtime and version into dir as a docker archive. A node agent finds it
@@ -126,7 +140,7 @@ func ImageFiles(runtime Runtime, version, program, kube string) ([]File, error) 
 	files := []File{
 		{Name: "run.sh", Mode: 0o755, Data: runScript},
 		{Name: "version", Mode: 0o644, Data: []byte(string(runtime) + " " + version + "\n")},
-		killAll(runtime),
+		killAll(runtime), uninstall(runtime),
 	}
 	for name, text := range units(runtime) {
 		files = append(files, File{Name: name, Mode: 0o644, Data: []byte(text)})

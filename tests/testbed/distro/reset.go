@@ -27,16 +27,18 @@ type ServerFlags struct {
 	EtcdArg []string
 	// DisableSnapshots has no effect, because there is no schedule.
 	DisableSnapshots bool
-	// S3 is rejected.
-	S3 bool
+	// Settings replace settings of the configuration.
+	Settings Settings
 }
 
-// apply adds the flags to the configuration. It rejects flags that the stand-in does not implement.
+// apply adds the flags to the configuration.
 func (f ServerFlags) apply(config Config) (Config, error) {
+	config, err := config.with(f.Settings)
+	if err != nil {
+		return config, err
+	}
 	config.EtcdArg = append(config.EtcdArg, f.EtcdArg...)
 	switch {
-	case f.S3 || config.EtcdS3:
-		return config, errors.New("the stand-in has no snapshots in S3: remove etcd-s3")
 	case f.RestorePath != "" && !f.ClusterReset:
 		return config, errors.New("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
 	case f.ClusterReset && config.DisableEtcd:
@@ -107,7 +109,7 @@ func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 		return err
 	}
 	if snapshotPath != "" {
-		if err := r.restoreSnapshot(snapshotPath); err != nil {
+		if err := r.fetchAndRestore(ctx, snapshotPath); err != nil {
 			return err
 		}
 	}
@@ -167,6 +169,26 @@ func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
 		return fmt.Errorf("a server runs here, stop it first: %w", err)
 	}
 	return listener.Close()
+}
+
+// fetchAndRestore restores a snapshot. With S3, its name is the name in the bucket.
+func (r *run) fetchAndRestore(ctx context.Context, snapshotPath string) error {
+	if !r.config.S3.Enabled {
+		return r.restoreSnapshot(snapshotPath)
+	}
+	storage, err := openStorage(ctx, r.config.S3.withEnvironment(), r.node.Name)
+	if err != nil {
+		return fmt.Errorf("failed to initialize S3 client: %w", err)
+	}
+	folder := r.layout.snapshots(r.node, r.config)
+	if err := os.MkdirAll(folder.dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of snapshots: %w", err)
+	}
+	if err := storage.download(ctx, folder, snapshotPath); err != nil {
+		return fmt.Errorf("failed to download snapshot from S3: %w", err)
+	}
+	fmt.Fprintf(r.Log, "S3 download complete for %s\n", snapshotPath)
+	return r.restoreSnapshot(folder.path(snapshotPath))
 }
 
 // restoreSnapshot replaces etcd's data with a snapshot, with this server as the only member.

@@ -25,9 +25,10 @@ func TestServerFlags_RefuseInvalidFlags(t *testing.T) {
 			"server URL is set"},
 		"a reset without etcd": {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true},
 			"--disable-etcd"},
-		"a reset without the token":    {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
-		"S3 on the command line":       {ServerFlags{S3: true}, Config{}, "S3"},
-		"S3 in the configuration":      {ServerFlags{}, Config{EtcdS3: true}, "S3"},
+		"a reset without the token": {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
+		"a setting of S3":           {ServerFlags{Settings: Settings{"etcd-s3-retention": 2}}, Config{}, ""},
+		"an invalid setting of S3": {ServerFlags{Settings: Settings{"etcd-s3-retention": "x"}}, Config{},
+			"settings"},
 		"arguments of etcd are merged": {ServerFlags{EtcdArg: []string{"b=2"}}, Config{EtcdArg: values{"a=1"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	snapshotRetention = 5
 )
 
-// snapshotFile is a snapshot on this server.
+// snapshotFile is a snapshot on this server or in S3.
 type snapshotFile struct {
 	Name     string
 	Location string
@@ -34,6 +34,12 @@ type snapshotFile struct {
 	Created  time.Time
 	// Metadata is the metadata of the cluster at the time of the snapshot.
 	Metadata map[string]string `json:",omitempty"`
+	// Node is the node that has the file, or that uploaded it.
+	Node string `json:",omitempty"`
+	// S3 is the storage of the file, nil for a file on this server.
+	S3 *listedS3 `json:",omitempty"`
+	// Failure is why there is no such snapshot, empty for an existing one.
+	Failure string `json:",omitempty"`
 }
 
 // snapshotFolder is a server's folder of snapshots. The metadata of a snapshot are in a second folder, in a file with
@@ -82,25 +88,26 @@ func (f snapshotFolder) list() ([]snapshotFile, error) {
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
 		file := snapshotFile{Name: info.Name(), Location: "file://" + f.path(info.Name()), Size: info.Size(),
-			Created: createdAt(info)}
+			Created: createdAt(info.Name(), info.ModTime()), Node: f.node}
 		if file.Metadata, err = f.readMetadata(info.Name()); err != nil {
 			return nil, err
 		}
 		files = append(files, file)
 	}
-	slices.SortStableFunc(files, func(a, b snapshotFile) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(files, byTime)
 	return files, nil
 }
 
+func byTime(a, b snapshotFile) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
 // createdAt returns the time at the end of a snapshot's name, or the file's time if the name has no time.
-func createdAt(info fs.FileInfo) time.Time {
-	name := info.Name()
+func createdAt(name string, written time.Time) time.Time {
 	if seconds, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64); err == nil {
 		return time.Unix(seconds, 0).UTC()
 	}
-	return info.ModTime().UTC().Truncate(time.Second)
+	return written.UTC().Truncate(time.Second)
 }
 
 func (f snapshotFolder) readMetadata(name string) (map[string]string, error) {

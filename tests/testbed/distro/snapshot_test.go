@@ -171,3 +171,48 @@ func TestSnapshots_UseTheConfiguredFolder(t *testing.T) {
 		})
 	}
 }
+
+// Objects of S3 follow the list of the bucket. Failed uploads stay, and new objects too: other servers upload
+// meanwhile.
+func TestReconcileStorage_S3(t *testing.T) {
+	s := snapshotsIn(t)
+	s3 := S3{Bucket: "b", Folder: "f", EndpointCA: "/ca.crt"}.completed()
+	bucket := &storage{S3: s3, node: "n1"}
+	file := func(name string) snapshotFile { return bucket.file(name, time.Unix(1, 0)) }
+	failed, gone, settling := file("failed"), s.object(file("gone")), s.object(file("settling"))
+	failed.Failure = "no space"
+	settling.SetCreationTimestamp(metav1.Now())
+	local := s.object(snapshotFile{Name: "local"})
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{snapshotFilesResource: "ETCDSnapshotFileList"}, s.object(failed), gone,
+		settling, local)
+	objects := client.Resource(snapshotFilesResource)
+	if err := s.reconcileStorage(t.Context(), objects, storageS3, []snapshotFile{file("kept")}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := objects.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]any{}
+	for _, item := range list.Items {
+		name, _, _ := unstructured.NestedString(item.Object, "spec", "snapshotName")
+		got[name], _, _ = unstructured.NestedString(item.Object, "status", "error", "message")
+		if name != "kept" {
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(item.Object, "spec")
+		if diff := cmp.Diff(map[string]any{
+			"snapshotName": "kept", "nodeName": "n1", "location": "s3://b/f/kept", "s3": map[string]any{
+				"endpoint": defaultS3Endpoint, "endpointCA": "/ca.crt", "skipSSLVerify": false, "bucket": "b",
+				"region": defaultS3Region, "prefix": "f", "insecure": false,
+			},
+		}, spec); diff != "" {
+			t.Errorf("the object (-want +got):\n%s", diff)
+		}
+	}
+	want := map[string]any{"failed": "no space", "kept": "", "settling": "", "local": ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}

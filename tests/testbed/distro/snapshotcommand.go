@@ -2,6 +2,7 @@ package distro
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,6 +41,10 @@ type SnapshotRequest struct {
 	Names []string
 	// Retention overrides the configuration's.
 	Retention *int
+	// Settings replace settings of the configuration, on the command line's side.
+	Settings Settings `json:"-"`
+	// S3 is the storage in S3 that the command line has found in its configuration, its flags and its environment.
+	S3 *S3
 }
 
 // snapshotReply is the result: all snapshots, or the names of created and removed ones.
@@ -57,6 +62,8 @@ type snapshotter struct {
 	running sync.Mutex
 	// changed wakes followFiles.
 	changed chan struct{}
+	// failures are uploads that failed, until the cluster lists them.
+	failures uploadFailures
 }
 
 func (r *run) newSnapshotter(client kubernetes.Interface) *snapshotter {
@@ -105,8 +112,12 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 	if s.config.DisableEtcd {
 		return reply, errors.New("etcd is disabled on this server")
 	}
+	s3 := s.config.S3
+	if request.S3 != nil {
+		s3 = *request.S3
+	}
 	if request.Operation == SnapshotList {
-		reply.Files, err = s.folder.list()
+		reply.Files, err = s.listAll(ctx, s3)
 		return reply, err
 	}
 	if !s.running.TryLock() {
@@ -125,22 +136,22 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 	}
 	switch request.Operation {
 	case SnapshotSave:
-		made, err := s.folder.save(ctx, localMembers(s.layout), name, time.Now(), s.metadata(ctx))
+		now := time.Now()
+		made, err := s.folder.save(ctx, localMembers(s.layout), name, now, s.metadata(ctx))
 		if err != nil {
 			return reply, err
 		}
 		reply.Created = []string{made}
-		reply.Deleted, err = s.folder.prune(name, retention)
-		return reply, err
+		if reply.Deleted, err = s.folder.prune(name, retention); err != nil {
+			return reply, err
+		}
+		s.saveInS3(ctx, s3, &reply, made, name, retention, now)
+		return reply, nil
 	case SnapshotPrune:
 		reply.Deleted, err = s.folder.prune(name, retention)
+		s.pruneInS3(ctx, s3, &reply, name, retention)
 	case SnapshotDelete:
-		for _, name := range request.Names {
-			if err := s.folder.remove(name); err != nil {
-				return reply, err
-			}
-			reply.Deleted = append(reply.Deleted, name)
-		}
+		reply.Deleted, err = s.delete(ctx, s3, request.Names)
 	default:
 		err = fmt.Errorf("unknown operation %q", request.Operation)
 	}
@@ -164,16 +175,47 @@ func (s *snapshotter) metadata(ctx context.Context) map[string]string {
 }
 
 // RunSnapshot sends a request to the server of this machine and prints the answer.
-func RunSnapshot(ctx context.Context, options Options, request SnapshotRequest, out io.Writer) error {
-	config, err := LoadConfig("/etc/rancher/" + string(options.Runtime))
+func RunSnapshot(ctx context.Context, options Options, dataDir string, request SnapshotRequest, out io.Writer) error {
+	config, err := snapshotConfig(options.Runtime)
 	if err != nil {
 		return err
 	}
-	reply, err := askSnapshot(ctx, NewLayout(options.Runtime, config.DataDir), config.Token, request)
+	config, err = config.with(request.Settings)
+	if err != nil {
+		return err
+	}
+	config.S3 = config.S3.withEnvironment()
+	layout := NewLayout(options.Runtime, cmp.Or(config.DataDir, dataDir))
+	if config.Token == "" {
+		token, err := os.ReadFile(layout.server("token"))
+		if err != nil {
+			return fmt.Errorf("read token: %w", err)
+		}
+		config.Token = strings.TrimSpace(string(token))
+	}
+	request.S3 = &config.S3
+	reply, err := askSnapshot(ctx, layout, config.Token, request)
 	if err != nil {
 		return err
 	}
 	return reply.print(out, request)
+}
+
+// snapshotConfig reads the configuration, or only the file that the environment names.
+func snapshotConfig(runtime Runtime) (Config, error) {
+	file := os.Getenv(strings.ToUpper(string(runtime)) + "_CONFIG_FILE")
+	if file == "" {
+		return LoadConfig("/etc/rancher/" + string(runtime))
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	merged := Settings{}
+	if err := mergeYAML(merged, data); err != nil {
+		return Config{}, fmt.Errorf("read %s: %w", file, err)
+	}
+	return Config{}.with(merged)
 }
 
 func (reply snapshotReply) print(out io.Writer, request SnapshotRequest) error {

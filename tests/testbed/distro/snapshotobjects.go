@@ -1,6 +1,7 @@
 package distro
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -85,26 +86,39 @@ func (s *snapshotter) followFiles(ctx context.Context) error {
 		s.insist(ctx, "list snapshots in the cluster", func() error {
 			return s.reconcile(ctx, objects.Resource(snapshotFilesResource))
 		})
+		s.reconcileS3(ctx, objects.Resource(snapshotFilesResource))
 	}
 }
 
 // reconcile creates objects for files without one, and deletes objects without a file. It does not touch objects of
 // other servers.
 func (s *snapshotter) reconcile(ctx context.Context, objects dynamic.ResourceInterface) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	files, err := s.folder.list()
 	if err != nil {
 		return err
 	}
-	label := s.annotation("snapshot-storage-node")
-	found, err := objects.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + s.node.Name})
+	return s.reconcileStorage(ctx, objects, s.node.Name, files)
+}
+
+// reconcileStorage makes the objects of one storage, a node or S3, equal to its files. Objects of failed snapshots, and
+// new objects in S3, stay: another server may have uploaded them meanwhile.
+func (s *snapshotter) reconcileStorage(ctx context.Context, objects dynamic.ResourceInterface, storage string,
+	files []snapshotFile) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	found, err := objects.List(ctx, metav1.ListOptions{LabelSelector: s.annotation("snapshot-storage-node") + "=" +
+		storage})
 	if err != nil {
 		return fmt.Errorf("list objects: %w", err)
 	}
 	ready := map[string]bool{}
 	for i := range found.Items {
-		ready[found.Items[i].GetName()], _, _ = unstructured.NestedBool(found.Items[i].Object, "status", "readyToUse")
+		object := &found.Items[i]
+		_, failed, _ := unstructured.NestedMap(object.Object, "status", "error")
+		if failed || storage == storageS3 && time.Since(object.GetCreationTimestamp().Time) < s3Settles {
+			continue
+		}
+		ready[object.GetName()], _, _ = unstructured.NestedBool(object.Object, "status", "readyToUse")
 	}
 	wanted := map[string]bool{}
 	for _, file := range files {
@@ -147,7 +161,15 @@ func writeObject(ctx context.Context, objects dynamic.ResourceInterface, object 
 
 // object returns the object for a file, in the format of the real distributions.
 func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
-	spec := map[string]any{"snapshotName": file.Name, "nodeName": s.node.Name, "location": file.Location}
+	node, storage := cmp.Or(file.Node, s.node.Name), s.node.Name
+	spec := map[string]any{"snapshotName": file.Name, "nodeName": node, "location": file.Location}
+	if file.S3 != nil {
+		storage = storageS3
+		spec["s3"] = map[string]any{
+			"endpoint": file.S3.Endpoint, "endpointCA": file.S3.EndpointCA, "skipSSLVerify": file.S3.SkipSSLVerify,
+			"bucket": file.S3.Bucket, "region": file.S3.Region, "prefix": file.S3.Prefix, "insecure": file.S3.Insecure,
+		}
+	}
 	if len(file.Metadata) > 0 {
 		metadata := map[string]any{}
 		for key, value := range file.Metadata {
@@ -155,21 +177,23 @@ func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
 		}
 		spec["metadata"] = metadata
 	}
+	created := file.Created.UTC().Format(time.RFC3339)
+	status := map[string]any{"size": resource.NewQuantity(file.Size, resource.DecimalSI).String(),
+		"creationTime": created, "readyToUse": file.Failure == ""}
+	if file.Failure != "" {
+		status["error"] = map[string]any{"message": file.Failure, "time": created}
+	}
 	token := sha256.Sum256([]byte(s.config.Token))
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": snapshotFilesResource.GroupVersion().String(),
 		"kind":       "ETCDSnapshotFile",
 		"metadata": map[string]any{
-			"name":        objectName(file, s.node.Name),
-			"labels":      map[string]any{s.annotation("snapshot-storage-node"): s.node.Name},
+			"name":        objectName(file, node),
+			"labels":      map[string]any{s.annotation("snapshot-storage-node"): storage},
 			"annotations": map[string]any{s.annotation("snapshot-token-hash"): hex.EncodeToString(token[:])[:12]},
 		},
-		"spec": spec,
-		"status": map[string]any{
-			"size":         resource.NewQuantity(file.Size, resource.DecimalSI).String(),
-			"creationTime": file.Created.UTC().Format(time.RFC3339),
-			"readyToUse":   true,
-		},
+		"spec":   spec,
+		"status": status,
 	}}
 }
 
@@ -177,11 +201,14 @@ func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
 // time.
 func objectName(file snapshotFile, node string) string {
 	sum := sha256.Sum256([]byte(node + file.Location))
-	suffix := "-" + hex.EncodeToString(sum[:])[:6]
-	name := "local-" + strings.ToLower(file.Name)
+	suffix, storage := "-"+hex.EncodeToString(sum[:])[:6], "local-"
+	if file.S3 != nil {
+		storage = "s3-"
+	}
+	name := storage + strings.ToLower(file.Name)
 	if len(validation.IsDNS1123Subdomain(name+suffix)) > 0 {
 		host, _, _ := strings.Cut(node, ".")
-		name = fmt.Sprintf("local-etcd-snapshot-%s-%d", strings.ToLower(host), file.Created.Unix())
+		name = fmt.Sprintf("%setcd-snapshot-%s-%d", storage, strings.ToLower(host), file.Created.Unix())
 	}
 	return name + suffix
 }

@@ -64,6 +64,7 @@ type Rig struct {
 	Config *rest.Config
 
 	api        *labAPI
+	s3         *S3
 	supervisor *supervise.Supervisor
 	// disruptions are the counts of servers that KillPlane ended.
 	disruptions disruptions.Counts

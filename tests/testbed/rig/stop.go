@@ -23,6 +23,10 @@ var ErrStop = errors.New("not everything could be stopped")
 // start new processes, then the pods, then the cloud and its machines. It also works on a partly started rig, and may
 // be called more than once.
 func (r *Rig) Stop(ctx context.Context) error {
+	if r.s3 != nil {
+		r.s3.close()
+		r.s3 = nil
+	}
 	if r.supervisor != nil {
 		r.supervisor.Close()
 		r.supervisor = nil

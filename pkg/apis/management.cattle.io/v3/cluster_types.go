@@ -141,9 +141,32 @@ type ClusterStatus struct {
 	// +optional
 	ReadyReconciling bool `json:"readyReconciling,omitempty"`
 
+	// NodeCount is the number of nodes of an imported cluster.
+	// +optional
+	NodeCount int `json:"nodeCount,omitempty"`
+
+	// Version is the version of an imported cluster, as its API server reports it.
+	// +optional
+	Version ClusterVersion `json:"version,omitzero"`
+
 	// Info sums up the cluster for lists.
 	// +optional
 	Info ClusterInfo `json:"info,omitzero"`
+}
+
+// ClusterVersion is the version of Kubernetes of a cluster.
+type ClusterVersion struct {
+	// GitVersion is the complete version, such as `v1.36.2+k3s1`.
+	// +optional
+	GitVersion string `json:"gitVersion,omitempty"`
+
+	// Major is the first number of the version.
+	// +optional
+	Major string `json:"major,omitempty"`
+
+	// Minor is the second number of the version.
+	// +optional
+	Minor string `json:"minor,omitempty"`
 }
 
 // ClusterInfo sums up a cluster.

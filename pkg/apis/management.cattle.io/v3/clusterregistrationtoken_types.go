@@ -71,7 +71,8 @@ type ClusterRegistrationTokenSpec struct {
 }
 
 // ClusterRegistrationTokenStatus is the observed state of a ClusterRegistrationToken. Its commands have the placeholder
-// `{token}` in place of the token.
+// `{token}` in place of the token, unless the server runs with --registration-commands=status. The Secret with the
+// token has the complete commands.
 type ClusterRegistrationTokenStatus struct {
 	// Command imports a cluster.
 	// +optional

@@ -28,7 +28,17 @@ const (
 	NodeDriverConditionActive = "Active"
 	// NodeDriverConditionInactive is true while the driver is inactive.
 	NodeDriverConditionInactive = "Inactive"
+
+	// FleetWorkspaceConditionReady is true once the namespace of the workspace exists. It is false while Clusters hold
+	// a deletion.
+	FleetWorkspaceConditionReady = "Ready"
+
+	// ManagedChartConditionDefined is true once the Bundle of a ManagedChart matches its spec.
+	ManagedChartConditionDefined = "Defined"
 )
+
+// ChartAnnotation on the Bundle of a ManagedChart has the origin of its files, as JSON.
+const ChartAnnotation = "drover.io/chart"
 
 // Annotations on NodeDriver. Lists are separated by commas.
 const (
@@ -52,6 +62,9 @@ const (
 const (
 	// ManagementClusterFinalizer removes the provisioning cluster with its management cluster.
 	ManagementClusterFinalizer = "wrangler.cattle.io/mgmt-cluster-remove"
+	// FleetWorkspaceFinalizer keeps a FleetWorkspace until its namespace holds no clusters and is deleted. Only a
+	// FleetWorkspace whose namespace Drover created has it.
+	FleetWorkspaceFinalizer = "drover.io/fleet-workspace"
 	// DefaultRegistrationTokenName is the ClusterRegistrationToken that every cluster has.
 	DefaultRegistrationTokenName = "default-token"
 	// SystemRegistrationTokenName is the agent's ClusterRegistrationToken, if the cluster's default token is for hosts.

@@ -61,6 +61,40 @@ func NewDynamicSchema(namespace, name string, obj DynamicSchema) *DynamicSchema 
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
+// FleetWorkspaceList is a list of FleetWorkspace resources
+type FleetWorkspaceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []FleetWorkspace `json:"items"`
+}
+
+func NewFleetWorkspace(namespace, name string, obj FleetWorkspace) *FleetWorkspace {
+	obj.APIVersion, obj.Kind = SchemeGroupVersion.WithKind("FleetWorkspace").ToAPIVersionAndKind()
+	obj.Name = name
+	obj.Namespace = namespace
+	return &obj
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ManagedChartList is a list of ManagedChart resources
+type ManagedChartList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []ManagedChart `json:"items"`
+}
+
+func NewManagedChart(namespace, name string, obj ManagedChart) *ManagedChart {
+	obj.APIVersion, obj.Kind = SchemeGroupVersion.WithKind("ManagedChart").ToAPIVersionAndKind()
+	obj.Name = name
+	obj.Namespace = namespace
+	return &obj
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
 // NodeDriverList is a list of NodeDriver resources
 type NodeDriverList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -71,6 +105,23 @@ type NodeDriverList struct {
 
 func NewNodeDriver(namespace, name string, obj NodeDriver) *NodeDriver {
 	obj.APIVersion, obj.Kind = SchemeGroupVersion.WithKind("NodeDriver").ToAPIVersionAndKind()
+	obj.Name = name
+	obj.Namespace = namespace
+	return &obj
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PodSecurityAdmissionConfigurationTemplateList is a list of PodSecurityAdmissionConfigurationTemplate resources
+type PodSecurityAdmissionConfigurationTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []PodSecurityAdmissionConfigurationTemplate `json:"items"`
+}
+
+func NewPodSecurityAdmissionConfigurationTemplate(namespace, name string, obj PodSecurityAdmissionConfigurationTemplate) *PodSecurityAdmissionConfigurationTemplate {
+	obj.APIVersion, obj.Kind = SchemeGroupVersion.WithKind("PodSecurityAdmissionConfigurationTemplate").ToAPIVersionAndKind()
 	obj.Name = name
 	obj.Namespace = namespace
 	return &obj

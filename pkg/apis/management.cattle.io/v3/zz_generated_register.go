@@ -12,10 +12,13 @@ import (
 )
 
 var (
-	ClusterResourceName                  = "clusters"
-	ClusterRegistrationTokenResourceName = "clusterregistrationtokens"
-	DynamicSchemaResourceName            = "dynamicschemas"
-	NodeDriverResourceName               = "nodedrivers"
+	ClusterResourceName                                   = "clusters"
+	ClusterRegistrationTokenResourceName                  = "clusterregistrationtokens"
+	DynamicSchemaResourceName                             = "dynamicschemas"
+	FleetWorkspaceResourceName                            = "fleetworkspaces"
+	ManagedChartResourceName                              = "managedcharts"
+	NodeDriverResourceName                                = "nodedrivers"
+	PodSecurityAdmissionConfigurationTemplateResourceName = "podsecurityadmissionconfigurationtemplates"
 )
 
 // SchemeGroupVersion is group version used to register these objects
@@ -45,8 +48,14 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterRegistrationTokenList{},
 		&DynamicSchema{},
 		&DynamicSchemaList{},
+		&FleetWorkspace{},
+		&FleetWorkspaceList{},
+		&ManagedChart{},
+		&ManagedChartList{},
 		&NodeDriver{},
 		&NodeDriverList{},
+		&PodSecurityAdmissionConfigurationTemplate{},
+		&PodSecurityAdmissionConfigurationTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -78,8 +78,8 @@ type ClusterSpec struct {
 	// +optional
 	ClusterAgentDeploymentCustomization *AgentDeploymentCustomization `json:"clusterAgentDeploymentCustomization,omitempty"`
 
-	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed. Drover copies it to the management
-	// cluster, and it has no effect on provisioning.
+	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed. It has an effect only if Fleet is
+	// installed in the management cluster.
 	// +nullable
 	// +optional
 	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
@@ -90,8 +90,9 @@ type ClusterSpec struct {
 	// +optional
 	WebhookDeploymentCustomization *WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
 
-	// DefaultPodSecurityAdmissionConfigurationTemplateName is copied to the management cluster and has no effect on
-	// provisioning.
+	// DefaultPodSecurityAdmissionConfigurationTemplateName is the name of a PodSecurityAdmissionConfigurationTemplate.
+	// The API servers of the cluster use it as default for Pod Security admission. It requires Kubernetes v1.23 or
+	// newer, and has no effect on an imported cluster.
 	// +nullable
 	// +optional
 	DefaultPodSecurityAdmissionConfigurationTemplateName string `json:"defaultPodSecurityAdmissionConfigurationTemplateName,omitempty"`
@@ -111,7 +112,7 @@ type ClusterSpec struct {
 	// +optional
 	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
 
-	// RedeploySystemAgentGeneration is accepted for manifests of other managers and has no effect.
+	// RedeploySystemAgentGeneration upgrades the agents on the nodes to the server's when it changes.
 	// +optional
 	RedeploySystemAgentGeneration int64 `json:"redeploySystemAgentGeneration,omitempty"`
 }

@@ -11,8 +11,8 @@ const (
 	FleetWorkspaceNameAnnotation = "provisioning.cattle.io/fleet-workspace-name"
 	// ExternallyManagedAnnotation means that another manager manages Fleet, unless it is empty or "false".
 	ExternallyManagedAnnotation = "provisioning.cattle.io/externally-managed"
-	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that
-	// customization.
+	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in a default for that customization, or
+	// ignores it.
 	EnableSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-scheduling-customization"
 	// EnableFleetSchedulingCustomizationAnnotation is the same for Fleet's agent.
 	EnableFleetSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-fleet-scheduling-customization"
@@ -50,23 +50,32 @@ const (
 	ManagedAnnotation = "provisioning.cattle.io/managed"
 )
 
-// Annotations for the copy of Secrets into clusters.
+// KeepMachineConfigAnnotation is "true" on a machine config that Drover keeps, although no cluster uses it.
+const KeepMachineConfigAnnotation = "provisioning.cattle.io/keep-machine-config"
+
+// Annotations for the copy of Secrets and ConfigMaps into clusters.
 const (
-	// SyncAnnotation is "true" on a Secret that is copied.
+	// SyncAnnotation is "true" on an object that is copied.
 	SyncAnnotation = "provisioning.cattle.io/sync"
-	// SyncBootstrapAnnotation is "true" on a Secret that is copied before the agent runs.
+	// SyncBootstrapAnnotation is "true" on an object that is copied as soon as the cluster's API answers. Drover copies
+	// all objects at that time.
 	SyncBootstrapAnnotation = "provisioning.cattle.io/sync-bootstrap"
 	// SyncTargetNamespaceAnnotation and SyncTargetNameAnnotation are the target of the copy.
 	SyncTargetNamespaceAnnotation = "provisioning.cattle.io/sync-target-namespace"
 	SyncTargetNameAnnotation      = "provisioning.cattle.io/sync-target-name"
-	// SyncedAtAnnotation is the time of the copy, in RFC 3339.
+	// SyncedAtAnnotation is the time of the last write, in RFC 3339, on the copy.
 	SyncedAtAnnotation = "provisioning.cattle.io/synced-at"
+	// SyncedFromAnnotation is NAMESPACE/NAME of the original, on the copy.
+	SyncedFromAnnotation = "drover.io/synced-from"
 )
 
 // Labels.
 const (
 	// KubeconfigTypeLabel is "autoscaler" on the kubeconfig Secret of the autoscaler.
 	KubeconfigTypeLabel = "provisioning.cattle.io/kubeconfig-type"
+	// SyncedForLabel is the name of the management cluster, on a copy of a Secret or ConfigMap in the cluster. Drover
+	// changes and deletes only copies with this label.
+	SyncedForLabel = "drover.io/synced-for"
 )
 
 // Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.
@@ -98,6 +107,18 @@ const (
 	ConditionPending = "Pending"
 	// ConditionClusterAutoscalerDeploymentReady follows the autoscaler.
 	ConditionClusterAutoscalerDeploymentReady = "ClusterAutoscalerDeploymentReady"
+	// ConditionFleetCluster is false while Fleet does not get the Cluster as its spec asks. A Cluster without such a
+	// problem does not have it.
+	ConditionFleetCluster = "FleetCluster"
+)
+
+// The log of a Cluster is a ConfigMap in the namespace of its management cluster.
+const (
+	// ProvisioningLogName is the name of the ConfigMap.
+	ProvisioningLogName = "provisioning-log"
+	// ProvisioningLogKey holds the lines, ProvisioningLogLastKey the message of the last line.
+	ProvisioningLogKey     = "log"
+	ProvisioningLogLastKey = "last"
 )
 
 // Names of cache indexes.

@@ -28,6 +28,8 @@ const (
 	ConditionUpdated = "Updated"
 	// ConditionPlanApplied on M is false, with the failure, after the final failure of its plan.
 	ConditionPlanApplied = "PlanApplied"
+	// ConditionHostCleaned on a CustomMachine that is being deleted shows whether its host is cleaned.
+	ConditionHostCleaned = "HostCleaned"
 	// ConditionEtcdMemberLeft on BS is false, with the reason, while the removal of its machine waits for its etcd
 	// member.
 	ConditionEtcdMemberLeft = "EtcdMemberLeft"

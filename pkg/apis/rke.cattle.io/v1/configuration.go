@@ -105,7 +105,7 @@ type DrainOptions struct {
 	// +optional
 	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
 
-	// IgnoreErrors is accepted for old manifests and has no effect.
+	// IgnoreErrors continues without the drain if it still fails after its timeout.
 	// +optional
 	IgnoreErrors bool `json:"ignoreErrors,omitempty"`
 

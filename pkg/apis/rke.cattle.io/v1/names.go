@@ -47,8 +47,10 @@ const (
 	ServiceAccountRolePlan = "plan"
 	// PlanSecretNameLabel is the name of PS, on the ServiceAccount with the plan role.
 	PlanSecretNameLabel = "rke.cattle.io/plan-secret-name"
-	// CattleOSLabel is "linux" or "windows", on M and MD.
+	// CattleOSLabel is "linux" or OSWindows, on M and MD.
 	CattleOSLabel = "cattle.io/os"
+	// OSWindows is the value of CattleOSLabel on machines that run Windows.
+	OSWindows = "windows"
 	// ServiceAccountNameLabel is the name of the ServiceAccount, on its token Secret.
 	ServiceAccountNameLabel = "cattle.io/service-account.name"
 	// GrantsAnnotation is on a Cluster: the signed authors of its references to Secrets of other namespaces.
@@ -154,8 +156,8 @@ const (
 	ClonedFromGroupVersionAnnotation = "rke.cattle.io/cloned-from-group-version"
 	ClonedFromKindAnnotation         = "rke.cattle.io/cloned-from-kind"
 	ClonedFromNameAnnotation         = "rke.cattle.io/cloned-from-name"
-	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which others delete the Machine of
-	// a registered host whose Node vanished. Drover only copies it.
+	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which the Machine of a registered
+	// host is deleted whose Node is silent or gone.
 	DeleteMissingCustomMachinesAfterAnnotation = "rke.cattle.io/delete-missing-custom-machines-after"
 )
 
@@ -167,7 +169,7 @@ const (
 	AuthorizedObjectAnnotation = "rke.cattle.io/object-authorized-for-clusters"
 	// AuthorizedSecretAnnotation is a comma list of clusters whose configuration may refer to the Secret.
 	AuthorizedSecretAnnotation = "v2prov-secret-authorized-for-cluster"
-	// AuthorizedSecretDeletesAnnotation is "true" on a Secret that is deleted with its cluster.
+	// AuthorizedSecretDeletesAnnotation is "true" on a Secret that is deleted with the last cluster that it authorizes.
 	AuthorizedSecretDeletesAnnotation = "v2prov-authorized-secret-deletes-on-cluster-removal"
 	// BootstrapTokenAnnotation is "true" on the token Secret of a machine's bootstrap account.
 	BootstrapTokenAnnotation = "rke.cattle.io/bootstrap-token"
@@ -242,6 +244,10 @@ const (
 	// RollAnnotation, on a PC, requests another render version of machines: VERSION, or POOL=VERSION, or several with
 	// commas.
 	RollAnnotation = "drover.io/roll-render-version"
+	// AgentUpgradeAnnotation, on a PC, requests the server's agent on all nodes. Every new value is a new request.
+	AgentUpgradeAnnotation = "drover.io/upgrade-agents"
+	// AgentPinAnnotation is the agent that a machine should run, as JSON, on M.
+	AgentPinAnnotation = "drover.io/agent-pin"
 	// PlanEvidenceAnnotation contains digests of the sources of the plan in a plan secret, on PS.
 	PlanEvidenceAnnotation = "drover.io/plan-evidence"
 	// DrainSkipAnnotation is "true" on an M whose node changes without a wait for its drain, or for the end of a drain.
@@ -259,6 +265,9 @@ const (
 	// ProtectAnnotation is "true" on an object that must not be deleted. On a PC it covers all objects of the cluster;
 	// "false" on one of its machines exempts that machine.
 	ProtectAnnotation = "drover.io/protect"
+	// CleanHostAnnotation is "true" or "false" on an M of a registered host, or on a PC for all its hosts: whether
+	// Drover removes the distribution and the agent from a host that leaves its cluster.
+	CleanHostAnnotation = "drover.io/clean-host"
 	// CRDVersionLabel is the version of Drover's types with which a CRD was installed.
 	CRDVersionLabel = "drover.io/crd-version"
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.
@@ -292,6 +301,8 @@ const (
 	SecretTypeMachineRequest = "rke.cattle.io/machine-request"
 	SecretTypeMachineState   = "rke.cattle.io/machine-state"
 	SecretTypeAuthConfig     = "rke.cattle.io/auth-config"
+	// SecretTypeMachineOutput is the type of the Secret with the last output of a machine's Jobs.
+	SecretTypeMachineOutput = "drover.io/machine-output"
 	// SecretTypeClusterAgent is the type of the Secret with the manifest of a cluster's agent.
 	SecretTypeClusterAgent = "drover.io/cluster-agent"
 	// SecretTypeEndpointKeys is the type of the Secret with the keys of the tokens for a cluster's authorized endpoint.

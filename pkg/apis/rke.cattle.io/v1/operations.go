@@ -23,23 +23,24 @@ type ETCDSnapshotRestore struct {
 	// +optional
 	Generation int `json:"generation,omitempty"`
 
-	// RestoreRKEConfig is the required content of the snapshot's metadata: nothing (empty or `none`), the Kubernetes
-	// version (`kubernetesVersion`), or the version and the configuration (`all`). The operation restores only data in
-	// each case: the user restores the spec.
+	// RestoreRKEConfig is the part of the Cluster's spec that goes back to the snapshot's: nothing (empty or `none`), the
+	// Kubernetes version (`kubernetesVersion`), or the version and the configuration of the cluster, without its pools
+	// (`all`). The snapshot must be an ETCDSnapshot with that part in its metadata. The spec is set once for each
+	// request.
 	// +nullable
 	// +optional
 	RestoreRKEConfig RestoreMode `json:"restoreRKEConfig,omitempty"`
 }
 
-// RestoreMode is the part of a cluster's configuration that the user restores together with the data.
+// RestoreMode is the part of a cluster's configuration that is restored together with the data.
 type RestoreMode string
 
 const (
 	// RestoreModeNone restores only data. An empty value means the same.
 	RestoreModeNone RestoreMode = "none"
-	// RestoreModeKubernetesVersion requires a snapshot that contains the Kubernetes version.
+	// RestoreModeKubernetesVersion also restores the Kubernetes version.
 	RestoreModeKubernetesVersion RestoreMode = "kubernetesVersion"
-	// RestoreModeAll requires a snapshot that contains the Kubernetes version and the cluster's configuration.
+	// RestoreModeAll also restores the Kubernetes version and the cluster's configuration.
 	RestoreModeAll RestoreMode = "all"
 )
 

@@ -27,7 +27,9 @@ const restoreKey = "etcd-restore"
 // Operations of the plans of a restore.
 const (
 	// OperationStop is the operation of a stopped node that forgot what ran on it. Nothing on it can be disrupted.
-	OperationStop    = "etcd-restore-stop"
+	OperationStop = "etcd-restore-stop"
+	// OperationFind is the search for the snapshot before anything stops.
+	OperationFind    = "etcd-restore-find"
 	OperationRestore = "etcd-restore"
 	OperationCleanup = "etcd-restore-cleanup"
 )
@@ -82,6 +84,8 @@ type Source struct {
 	Folder string
 	// S3 is the storage of the file, nil when the machine has it.
 	S3 *rkev1.ETCDSnapshotS3
+	// Size is the size of a file in S3 in bytes, 0 when it is not known.
+	Size int64
 }
 
 // RestorePlan is the plan of the machine on which etcd starts with the restored data (docs/wire/planner.md#restore). It

@@ -74,6 +74,8 @@ type Machine struct {
 	Driver *Driver
 	// JoinURLAutosetDisabled is true when the user publishes join URLs manually. The node then captures no address.
 	JoinURLAutosetDisabled bool
+	// AgentPin is the stored [AgentPin] of the machine, empty without one.
+	AgentPin string
 }
 
 // Roles are the roles of a node. A machine without a role has no plan.

@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -83,6 +82,9 @@ func (m *machinePlan) install() error {
 			instruction.Env = append(instruction.Env, m.envOf(env.Name, env.Value))
 		}
 	}
+	for _, name := range removedVariables(m) {
+		instruction.Env = append(instruction.Env, name+"=")
+	}
 	if m.in.Machine.Windows {
 		instruction.Env = append(instruction.Env, prefix+"_DATA_DIR=c:"+m.dirs.Data,
 			"INSTALL_"+prefix+"_VERSION="+m.spec.KubernetesVersion)
@@ -139,12 +141,6 @@ func (m *machinePlan) envOf(name, value string) string {
 
 // fileIdempotentScript delivers the script of [Idempotent] instructions before an operation needs it.
 func (m *machinePlan) fileIdempotentScript() error {
-	path, content := m.dirs.IdempotentScript(), idempotentShell
-	if m.in.Machine.Windows {
-		path, content = distro.WindowsIdempotentScript, idempotentPowerShell
-	}
-	file := plan.File{Path: path, Content: base64.StdEncoding.EncodeToString([]byte(content)), Dynamic: true,
-		Minor: true}
-	m.addFile(file)
+	m.addFile(NodeOf(m.in).idempotentScript())
 	return nil
 }

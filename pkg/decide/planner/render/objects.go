@@ -11,6 +11,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // ObjectKind is the kind of an object that a configuration refers to.
@@ -145,10 +146,7 @@ func (m *machinePlan) local(name string) types.NamespacedName {
 // authorized reports whether an annotation with a comma-separated list of clusters contains this one: NAME,
 // NAMESPACE/NAME or NAMESPACE/*.
 func (m *machinePlan) authorized(annotations map[string]string, key string) bool {
-	namespace, name := m.in.ControlPlane.Namespace, m.in.ControlPlane.Name
-	return slices.ContainsFunc(splitList(annotations[key]), func(entry string) bool {
-		return entry == name || entry == namespace+"/"+name || entry == namespace+"/*"
-	})
+	return naming.ListsCluster(annotations[key], m.in.ControlPlane.Namespace, m.in.ControlPlane.Name)
 }
 
 // decoded is the content of a file that Drover encoded. It is empty for invalid base64.

@@ -176,13 +176,10 @@ func (n Node) script(operation, name, content string) plan.File {
 }
 
 func (n Node) idempotentScript() plan.File {
-	file := plan.File{Path: n.Dirs.IdempotentScript(),
-		Content: base64.StdEncoding.EncodeToString([]byte(idempotentShell)), Dynamic: true, Minor: true}
 	if n.Windows {
-		file.Path, file.Content = distro.WindowsIdempotentScript,
-			base64.StdEncoding.EncodeToString([]byte(idempotentPowerShell))
+		return dynamic(distro.WindowsIdempotentScript, idempotentPowerShell)
 	}
-	return file
+	return dynamic(n.Dirs.IdempotentScript(), idempotentShell)
 }
 
 // bounded limits the time of a program. An agent runs one instruction after the other, so a program that never ends
@@ -194,6 +191,7 @@ func bounded(seconds int, args ...string) Command {
 // Time limits of commands, in seconds.
 const (
 	restartSeconds = 900
+	searchSeconds  = 360 // the distribution itself waits five minutes for S3
 	commandSeconds = 600
 	restoreSeconds = 3000
 )

@@ -23,7 +23,8 @@ import (
 // works are the operations that build on a node's plan.
 func works(node render.Node, have plan.NodePlan, roles render.Roles, attempt string) map[string]render.Work {
 	return map[string]render.Work{
-		"snapshot":     node.SnapshotCreateWork(attempt),
+		"snapshot":     node.SnapshotCreateWork(attempt, false),
+		"S3 snapshot":  node.SnapshotCreateWork(attempt, true),
 		"stop":         node.StopWork(roles, attempt),
 		"certificates": node.RotateCertificatesWork(have, roles, nil, attempt),
 		"key command":  node.SecretsEncryptWork("prepare", []string{"prepare"}, attempt),

@@ -63,6 +63,7 @@ func restV1() []step {
 		(*machinePlan).install,
 		(*machinePlan).periodicInstructions,
 		(*machinePlan).windowsPermissions,
+		agentUpgrade,
 	}
 }
 

@@ -54,15 +54,33 @@ func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) err
 	}); err != nil {
 		return err
 	}
-	writeLastScreen(shown.out, forwarded, manifest, removal(r.Options), time.Since(start))
+	after := time.Since(start)
+	page, stop, err := forwarded.UI(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	writeLastScreen(shown.out, lastScreen{forwarded, page, manifest, removal(r.Options), after})
 	<-ctx.Done()
 	return nil
 }
 
+// lastScreen is what a user of the quickstart needs to know.
+type lastScreen struct {
+	forwarded *rig.Forwarded
+	// page is the URL of the web UI.
+	page              string
+	manifest, removal string
+	after             time.Duration
+}
+
 // writeLastScreen prints how to use, stop and remove the quickstart. It fits on a terminal of 24 lines.
-func writeLastScreen(out io.Writer, forwarded *rig.Forwarded, manifest, removal string, after time.Duration) {
+func writeLastScreen(out io.Writer, s lastScreen) {
 	fmt.Fprintf(out, `
 Cluster %[1]s is Ready, %[2]s after it was applied. A stand-in for K3s runs real Kubernetes components on its machine.
+
+Open in a browser on this machine:
+  %[7]s
 
 Try in another terminal:
   bin/kubectl %[3]s get nodes -o wide
@@ -72,7 +90,7 @@ Try in another terminal:
 Change the cluster    edit %[5]s, then: bin/kubectl %[4]s apply -f %[5]s
 Stop, keep the data   Ctrl-C
 Remove everything     %[6]s
-`, clusterName, after.Round(time.Second), forwarded.Cluster, forwarded.Management, manifest, removal)
+`, clusterName, s.after.Round(time.Second), s.forwarded.Cluster, s.forwarded.Management, s.manifest, s.removal, s.page)
 }
 
 // removal returns the command that removes this quickstart.

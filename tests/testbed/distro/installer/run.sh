@@ -26,6 +26,12 @@ for program in "$runtime" "$runtime-killall.sh" drover-kube; do
   chmod 0755 "/usr/local/bin/.$program.new"
   mv "/usr/local/bin/.$program.new" "/usr/local/bin/$program"
 done
+# K3s has a script of another name on workers.
+uninstall=$runtime-uninstall.sh
+[ "$unit" != k3s-agent ] || uninstall=k3s-agent-uninstall.sh
+cp "$here/uninstall.sh" "/usr/local/bin/.$uninstall.new"
+chmod 0755 "/usr/local/bin/.$uninstall.new"
+mv "/usr/local/bin/.$uninstall.new" "/usr/local/bin/$uninstall"
 [ "$runtime" != k3s ] || ln -sf drover-kube /usr/local/bin/kubectl
 printf '%s\n' "$version" >"/usr/local/bin/.$runtime.version"
 cp "$here/$server.service" "$here/$agent.service" /etc/systemd/system/

@@ -13,7 +13,10 @@ type Interface interface {
 	Cluster() ClusterController
 	ClusterRegistrationToken() ClusterRegistrationTokenController
 	DynamicSchema() DynamicSchemaController
+	FleetWorkspace() FleetWorkspaceController
+	ManagedChart() ManagedChartController
 	NodeDriver() NodeDriverController
+	PodSecurityAdmissionConfigurationTemplate() PodSecurityAdmissionConfigurationTemplateController
 }
 
 func New(controllerFactory controller.SharedControllerFactory) Interface {
@@ -38,6 +41,18 @@ func (v *version) DynamicSchema() DynamicSchemaController {
 	return generic.NewNonNamespacedController[*v3.DynamicSchema, *v3.DynamicSchemaList](schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "DynamicSchema"}, "dynamicschemas", v.controllerFactory)
 }
 
+func (v *version) FleetWorkspace() FleetWorkspaceController {
+	return generic.NewNonNamespacedController[*v3.FleetWorkspace, *v3.FleetWorkspaceList](schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "FleetWorkspace"}, "fleetworkspaces", v.controllerFactory)
+}
+
+func (v *version) ManagedChart() ManagedChartController {
+	return generic.NewController[*v3.ManagedChart, *v3.ManagedChartList](schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "ManagedChart"}, "managedcharts", true, v.controllerFactory)
+}
+
 func (v *version) NodeDriver() NodeDriverController {
 	return generic.NewNonNamespacedController[*v3.NodeDriver, *v3.NodeDriverList](schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "NodeDriver"}, "nodedrivers", v.controllerFactory)
+}
+
+func (v *version) PodSecurityAdmissionConfigurationTemplate() PodSecurityAdmissionConfigurationTemplateController {
+	return generic.NewNonNamespacedController[*v3.PodSecurityAdmissionConfigurationTemplate, *v3.PodSecurityAdmissionConfigurationTemplateList](schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "PodSecurityAdmissionConfigurationTemplate"}, "podsecurityadmissionconfigurationtemplates", v.controllerFactory)
 }

@@ -72,7 +72,7 @@ var (
 			"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "CustomMachine", "ETCDSnapshot",
 		},
 		{Group: "management.cattle.io", Version: "v3"}: {"Cluster", "NodeDriver", "DynamicSchema",
-			"ClusterRegistrationToken"},
+			"ClusterRegistrationToken", "FleetWorkspace", "ManagedChart", "PodSecurityAdmissionConfigurationTemplate"},
 		{Group: "cluster.x-k8s.io", Version: "v1beta2"}: {"Cluster", "Machine", "MachineSet", "MachineDeployment",
 			"MachineHealthCheck"},
 	}

@@ -61,7 +61,10 @@ func newProvisioning(t *testing.T) *provisioning {
 	d.MachineDeployments, _ = namespaced[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList](w,
 		"MachineDeployment")
 	d.ControlPlanes, _ = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane")
+	d.Snapshots, _ = namespaced[*rkev1.ETCDSnapshot, *rkev1.ETCDSnapshotList](w, "ETCDSnapshot")
 	d.Secrets, _ = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret")
+	d.PodSecurityTemplates, _ = clusterScoped[*mgmtv3.PodSecurityAdmissionConfigurationTemplate,
+		*mgmtv3.PodSecurityAdmissionConfigurationTemplateList](w, "PodSecurityAdmissionConfigurationTemplate")
 	d.DynamicSchemas, _ = clusterScoped[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](w, "DynamicSchema",
 		&mgmtv3.DynamicSchema{
 			ObjectMeta: metav1.ObjectMeta{Name: "podconfig"},

@@ -1,0 +1,114 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/edit"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+)
+
+// clusterResource is the resource of Clusters.
+var clusterResource = provv1.SchemeGroupVersion.WithResource("clusters")
+
+// Writer writes to a management cluster.
+type Writer struct {
+	client rest.Interface
+}
+
+// New returns a Writer. It makes no API call. version is that of the program, for the user agent.
+func New(config *rest.Config, version string) (*Writer, error) {
+	scheme, err := clients.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config = rest.CopyConfig(config)
+	config.UserAgent = "drover/" + version
+	config.APIPath, config.GroupVersion = "/apis", &provv1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return &Writer{client}, nil
+}
+
+// Cluster reads a Cluster.
+func (w *Writer) Cluster(ctx context.Context, namespace, name string) (*provv1.Cluster, error) {
+	found := &provv1.Cluster{}
+	if err := w.client.Get().Namespace(namespace).Resource(clusterResource.Resource).Name(name).Do(ctx).
+		Into(found); err != nil {
+		_, err = inspect.UnreadCluster(err, namespace, name)
+		return nil, err
+	}
+	return found, nil
+}
+
+// Change writes a change of a Cluster, and returns the Cluster. It returns edit.ErrChanged if the Cluster is not the
+// one that the user has seen. A change of the status alone is no obstacle.
+func (w *Writer) Change(ctx context.Context, change edit.Change) (*provv1.Cluster, error) {
+	now, err := w.Cluster(ctx, change.Before.Namespace, change.Before.Name)
+	if err != nil {
+		return nil, err
+	}
+	if change, err = change.On(now); err != nil {
+		return nil, err
+	}
+	patch, err := change.Patch()
+	if err != nil {
+		return nil, err
+	}
+	written := &provv1.Cluster{}
+	err = w.client.Patch(types.JSONPatchType).MaxRetries(0).Namespace(now.Namespace).
+		Resource(clusterResource.Resource).Name(now.Name).Body(patch).Do(ctx).Into(written)
+	if err != nil {
+		return nil, unwritten("change cluster "+now.Namespace+"/"+now.Name, err)
+	}
+	return written, nil
+}
+
+// Delete deletes exactly the Cluster that the user has seen. It returns edit.ErrChanged for another one.
+func (w *Writer) Delete(ctx context.Context, seen *provv1.Cluster) error {
+	now, err := w.Cluster(ctx, seen.Namespace, seen.Name)
+	if err == nil {
+		err = edit.Unchanged(seen, now)
+	}
+	if err != nil {
+		return err
+	}
+	options, err := edit.Preconditions(now)
+	if err != nil {
+		return err
+	}
+	err = w.client.Delete().MaxRetries(0).Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).
+		SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error()
+	return unwritten("delete cluster "+now.Namespace+"/"+now.Name, err)
+}
+
+// unwritten returns the error of a write. If it does not come from the API server, or the API server has lost its
+// storage, the result is unknown.
+func unwritten(what string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err):
+		return edit.ErrChanged
+	case errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError &&
+		!apierrors.IsUnexpectedServerError(err):
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: it may have taken effect, so look before you try again: %w", what, err)
+}
