@@ -30,24 +30,28 @@ func creating(t *testing.T) *page {
 
 func TestManifests_AreMadeFromForms(t *testing.T) {
 	p := creating(t)
-	const pool = `{"name":"all","size":1,"roles":["etcd","controlplane","worker"],"config":{"size":["small"]}}`
+	const (
+		demo = `{"namespace":"team-a","name":"demo","version":"v1.36.2+k3s1",`
+		pool = `{"name":"all","size":1,"roles":["etcd","controlplane","worker"],"config":{"size":["small"]}}`
+	)
 	for name, tc := range map[string]struct {
 		body string
 		want []string
 		part string
 	}{
-		"pools": {`{"namespace":"team-a","name":"demo","version":"v1.36.2+k3s1","driver":"pod","credential":"cc","pools":[` +
-			pool + `]}`, nil, "kind: PodConfig\nmetadata:\n  name: demo-all\n  namespace: team-a\nsize: small\n---\n"},
+		"pools": {demo + `"driver":"pod","credential":"cc","pools":[` + pool + `]}`, nil,
+			"kind: PodConfig\nmetadata:\n  name: demo-all\n  namespace: team-a\nsize: small\n---\n"},
 		"hosts": {`{"namespace":"team-a","name":"demo","version":"v1.36.2+rke2r1","cni":"cilium","pools":[]}`, nil,
 			"cni: cilium"},
 		"a form that is nearly empty": {`{"namespace":"","name":"","version":"","driver":"","pools":[]}`, []string{
 			"namespace: must be the name of a namespace",
-			`version: "" must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1; the release data ` +
-				`have rke2 1.33, 1.34, 1.35, 1.36`,
-			`name: Invalid value: "": must consist of lower case letters, digits and dashes, and start and end with a letter ` +
-				`or digit`}, "kind: Cluster\n"},
+			`version: "" must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1; the release ` +
+				`data have rke2 1.33, 1.34, 1.35, 1.36`,
+			`name: Invalid value: "": must consist of lower case letters, digits and dashes, and start and end ` +
+				`with a letter or digit`}, "kind: Cluster\n"},
 		"all mistakes of pools": {`{"namespace":"team-a","name":"demo","version":"v1.99.2+k3s1","cni":"calico",` +
-			`"driver":"pod","pools":[` + pool + `,{"name":"all","size":-1,"roles":["master"],"config":{"color":["red"]}}]}`,
+			`"driver":"pod","pools":[` + pool +
+			`,{"name":"all","size":-1,"roles":["master"],"config":{"color":["red"]}}]}`,
 			[]string{
 				`version: "v1.99.2+k3s1" is unknown: the release data have k3s 1.33, 1.34, 1.35, 1.36`,
 				"cni: only RKE2 has this choice, and v1.99.2+k3s1 is a version of K3s",
@@ -56,13 +60,13 @@ func TestManifests_AreMadeFromForms(t *testing.T) {
 				"pools[1].config.color: the driver has no field color; its fields are size",
 				"pools[1].size: Invalid value: -1: must not be negative",
 			}, "quantity: -1"},
-		"an unknown driver": {`{"namespace":"team-a","name":"demo","version":"v1.36.2+k3s1","driver":"sim","pools":[` + pool +
-			`]}`, []string{"driver: there is no driver sim, or it is not installed yet"}, "SimConfig"},
-		"pools without a driver": {`{"namespace":"team-a","name":"demo","version":"v1.36.2+k3s1","pools":[` + pool + `]}`,
+		"an unknown driver": {demo + `"driver":"sim","pools":[` + pool + `]}`,
+			[]string{"driver: there is no driver sim, or it is not installed yet"}, "SimConfig"},
+		"pools without a driver": {demo + `"pools":[` + pool + `]}`,
 			[]string{"driver: machine pools need a driver"}, "name: demo"},
-		"a wrong driver": {`{"namespace":"team-a","name":"demo","version":"v1.36.2+k3s1","driver":"../x","pools":[]}`,
-			[]string{`driver: driver name "../x": want letters and digits only, a letter first, because kinds are named after it`},
-			"name: demo"},
+		"a wrong driver": {demo + `"driver":"../x","pools":[]}`,
+			[]string{`driver: driver name "../x": want letters and digits only, a letter first, because kinds are ` +
+				`named after it`}, "name: demo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.relax()

@@ -179,7 +179,8 @@ func TestUIChanges(t *testing.T) {
 	w.withBoxes(t)
 
 	seen := tenant.preview(shopText)
-	if seen.code != http.StatusOK || seen.Seen != "" || len(seen.Problems) > 0 || seen.Report == nil || !seen.Report.New {
+	if seen.code != http.StatusOK || seen.Seen != "" || len(seen.Problems) > 0 || seen.Report == nil ||
+		!seen.Report.New {
 		t.Fatalf("preview of a new cluster: %+v", seen)
 	}
 	created := tenant.put(shopText, "")
@@ -230,7 +231,8 @@ func (w *world) foreignEdits(t *testing.T, tenant user, text string) {
 		change(cluster)
 		check(t, w.Update(t.Context(), cluster))
 		got := tenant.put(text, seen)
-		if got.wants(t, http.StatusPreconditionFailed, "Changed"); w.shop(t).ResourceVersion != cluster.ResourceVersion {
+		got.wants(t, http.StatusPreconditionFailed, "Changed")
+		if w.shop(t).ResourceVersion != cluster.ResourceVersion {
 			t.Errorf("%s: the write of an old state overwrites it", name)
 		}
 	}
@@ -248,11 +250,13 @@ func (w *world) badTexts(t *testing.T, tenant user, text string) {
 		line         int
 		field        string
 	}{
-		"a value of a wrong type":         {"quantity: 3", "quantity: many", 12, "spec.rkeConfig.machinePools[0].quantity"},
-		"a value that the schema refuses": {"quantity: 3", "quantity: -3", 12, "spec.rkeConfig.machinePools[0].quantity"},
-		"an unknown field":                {"quantity: 3", "size: 3", 12, "spec.rkeConfig.machinePools[0].size"},
-		"a wrong type in a config":        {"size: small", "size: [small]", 24, "size"},
-		"an unknown field of a config":    {"size: small", "color: red", 24, "color"},
+		"a value of a wrong type": {"quantity: 3", "quantity: many", 12,
+			"spec.rkeConfig.machinePools[0].quantity"},
+		"a value that the schema refuses": {"quantity: 3", "quantity: -3", 12,
+			"spec.rkeConfig.machinePools[0].quantity"},
+		"an unknown field":             {"quantity: 3", "size: 3", 12, "spec.rkeConfig.machinePools[0].size"},
+		"a wrong type in a config":     {"size: small", "size: [small]", 24, "size"},
+		"an unknown field of a config": {"size: small", "color: red", 24, "color"},
 	} {
 		bad := strings.Replace(text, tc.old, tc.changed, 1)
 		seen := tenant.preview(bad)
