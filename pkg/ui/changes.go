@@ -257,10 +257,15 @@ func problemsOf(err error, live edit.Live) ([]edit.Problem, error) {
 		return []edit.Problem{{Field: "spec.rkeConfig", Message: "must stay, because Drover has provisioned the " +
 			"cluster"}}, nil
 	}
-	if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
+	known := failureOf(err)
+	switch {
+	case apierrors.IsForbidden(err): // a user must not apply what no preview has shown
+		return []edit.Problem{{Message: "the effect on machines is unknown, because you may not read all of the " +
+			"cluster: " + known.message}}, nil
+	case known.reason != reasonInternal || isOfAPI(err):
 		return nil, err
 	}
-	return []edit.Problem{{Message: err.Error()}}, nil
+	return []edit.Problem{{Message: known.message}}, nil
 }
 
 // sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace.
