@@ -148,7 +148,7 @@ func broken(err error) string {
 
 const (
 	// mostParsed limits how many bytes are parsed to find the line in a broken document.
-	mostParsed = 8 << 20
+	mostParsed = 2 << 20
 	// longestOpen is how many lines after a broken one must not repair it. A bracket can close some lines later.
 	longestOpen = 10
 )
