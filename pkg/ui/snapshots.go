@@ -130,22 +130,13 @@ func brief(g restore.Gatherer, s operation.Scene, o operation.Order, snapshot *i
 	if err = cmp.Or(bad, err); err == nil {
 		b, err = g.Brief(s, o, snapshot)
 	}
-	if isOfAPI(err) {
-		return body, err
+	refused, note, fatal := judge(b, err)
+	if fatal != nil {
+		return body, fatal
 	}
-	refusal, isRefusal := errors.AsType[*operation.Refusal](err)
-	problem := b.Report.OperationProblem(operation.FieldPath(o.Kind))
-	switch {
-	case isRefusal:
-		body.Refused = refusal.Why
-	case err != nil:
-		body.Refused = err.Error()
-	case apierrors.IsUnauthorized(b.Unforeseen):
-		return body, b.Unforeseen
-	case b.Unforeseen != nil:
-		notes = append(notes, "it is not known whether the restore would fail at once: "+b.Unforeseen.Error())
-	case problem != "":
-		body.Refused = "the " + o.Kind.Title + " would fail: " + problem
+	body.Refused = refused
+	if note != "" {
+		notes = append(notes, note)
 	}
 	body.Lines, body.Restored = b.Lines(time.Now(), pageWords), b.Restored
 	if o.Wish.RestoreRKEConfig != "" && err == nil && len(b.Restored) == 0 {
@@ -160,4 +151,26 @@ func brief(g restore.Gatherer, s operation.Scene, o operation.Order, snapshot *i
 	}
 	body.Lines = append(body.Lines, restore.Line{Label: "Effect", Text: restore.Consequence})
 	return body, nil
+}
+
+// judge returns why a restore is impossible, or a note about a preview that is impossible. err is what gathering the
+// briefing returned. An answer of the API server to it ends the request.
+func judge(b restore.Briefing, err error) (refused, note string, fatal error) {
+	refusal, isRefusal := errors.AsType[*operation.Refusal](err)
+	problem := b.Report.OperationProblem(operation.FieldPath(b.Order.Kind))
+	switch {
+	case isOfAPI(err):
+		return "", "", err
+	case isRefusal:
+		return refusal.Why, "", nil
+	case err != nil:
+		return err.Error(), "", nil
+	case apierrors.IsUnauthorized(b.Unforeseen):
+		return "", "", b.Unforeseen
+	case b.Unforeseen != nil:
+		return "", "it is not known whether the restore would fail at once: " + b.Unforeseen.Error(), nil
+	case problem != "":
+		return "the " + b.Order.Kind.Title + " would fail: " + problem, "", nil
+	}
+	return "", "", nil
 }
