@@ -234,7 +234,7 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 		return nil, nil, changed
 	}
 	if err != nil {
-		problems, err := problemsOf(err, live)
+		problems, err := whyNoPreview(err, live)
 		return nil, problems, err
 	}
 	var problems []edit.Problem
@@ -245,8 +245,8 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 	return &report, problems, nil
 }
 
-// problemsOf converts an error of a preview. It returns the error if that says nothing about the text.
-func problemsOf(err error, live edit.Live) ([]edit.Problem, error) {
+// whyNoPreview converts an error of a preview. It returns the error if that says nothing about the text.
+func whyNoPreview(err error, live edit.Live) ([]edit.Problem, error) {
 	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
 		return edit.ProblemsOf(invalid.Problems), nil
 	}
