@@ -77,7 +77,7 @@ func endpoints() []endpoint {
 		{method: "GET", path: "v1/" + clusterPath + "explain", summary: "What the planner does and waits for",
 			isHeavy: true, answer: inspect.Explanation{}, handle: (*ui).getExplain},
 		{method: "POST", path: "v1/" + clusterPath + "preview", summary: "What an edited manifest would do to machines",
-			isHeavy: true, body: textYAML, answer: previewBody{}, handle: (*ui).postPreview},
+			isHeavy: true, body: textYAML, answer: previewBody{}, handle: postPreview},
 		{method: "GET", path: "v1/" + clusterPath + "logs", summary: "The provisioning log", answer: textPlain,
 			handle: (*ui).getClusterLog},
 		{method: "GET", path: "v1/" + clusterPath + "events", summary: "Events of a cluster and its machines",
