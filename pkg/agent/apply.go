@@ -109,12 +109,16 @@ func (a *applier) applyOnce(ctx context.Context, in applyInput, base string, out
 		return "Cannot write files: " + err.Error()
 	}
 	for i, instruction := range in.plan.Instructions {
+		begin := a.now()
 		r := a.runner.execute(ctx, run{
 			instruction: instruction.CommonInstruction,
 			dir:         filepath.Join(base, in.checksum+"_"+strconv.Itoa(i)),
 			attempt:     in.attempt,
 			merge:       true,
 		})
+		if r.exitCode > 0 {
+			r.stdout = append(r.stdout, a.runner.journal(ctx, instruction, begin)...)
+		}
 		if instruction.SaveOutput && instruction.Name != "" {
 			output[instruction.Name] = r.stdout
 		}

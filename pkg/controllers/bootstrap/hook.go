@@ -27,6 +27,9 @@ const (
 	downstreamTimeout = 3 * time.Second
 	// downAgain is the retry delay for a cluster that did not answer.
 	downAgain = 15 * time.Second
+	// downPatience is how long a cluster may be silent before the status of a held machine says so. The API server is
+	// silent for some seconds while an etcd member leaves.
+	downPatience = 30 * time.Second
 )
 
 // onHook holds an etcd machine until its member has left. It runs while the bootstrap object exists, because Cluster
@@ -68,6 +71,7 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 		if err != nil {
 			return h.down(bootstrap, machine, err)
 		}
+		h.queries.answered(cluster)
 		removal.NodeName, removal.Member, removal.OtherLeaving = cmp.Or(found.node, removal.NodeName), found.state,
 			found.otherLeaving
 		removal.Last = !slices.ContainsFunc(removal.Keepers, func(node string) bool {
@@ -109,6 +113,9 @@ func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info(
 		"The Machine waits for its etcd member, but the cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
+	if h.queries.failed(machine.Namespace+"/"+machine.Spec.ClusterName, h.Now()) < downPatience {
+		return bootstrap, nil
+	}
 	return h.reportWait(bootstrap, bootstrapdata.WaitDown)
 }
 

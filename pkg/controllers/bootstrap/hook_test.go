@@ -292,7 +292,7 @@ func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 				w.down.set(c.err, c.hang)
 				w.delete("m1")
-				w.settle()
+				w.elapse(time.Minute) // the status says why
 				w.down.set(c.err, c.hang)
 				w.elapse(10 * time.Minute)
 				if hook, finalizer := w.held("m1"); !hook || !finalizer {

@@ -338,6 +338,8 @@ func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testin
 		want("use this machine as their server")
 		w.down.set(errDown, false)
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.3:6443")
+		want("use this machine as their server") // a short silence is no news
+		w.elapse(20 * time.Second)
 		want("does not answer")
 		w.wantQuiet(5 * time.Minute)
 		w.down.set(nil, false)

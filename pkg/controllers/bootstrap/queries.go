@@ -13,6 +13,8 @@ const busyRetry = time.Second
 type queries struct {
 	mu       sync.Mutex
 	clusters map[string]bool
+	// failing is when the queries of a cluster began to fail.
+	failing map[string]time.Time
 }
 
 // begin reports whether the caller may query the cluster. If so, the caller must call end.
@@ -33,4 +35,24 @@ func (q *queries) end(cluster string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.clusters, cluster)
+}
+
+// failed records a query without an answer, and returns how long the queries of the cluster have failed.
+func (q *queries) failed(cluster string, now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failing == nil {
+		q.failing = map[string]time.Time{}
+	}
+	since, ok := q.failing[cluster]
+	if !ok {
+		q.failing[cluster], since = now, now
+	}
+	return now.Sub(since)
+}
+
+func (q *queries) answered(cluster string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.failing, cluster)
 }

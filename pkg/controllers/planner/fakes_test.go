@@ -446,6 +446,13 @@ func TestHealthOf(t *testing.T) {
 		"not ready yet": {
 			conditions: []metav1.Condition{condition("Ready", "False", "NotReady",
 				"* NodeHealthy: no node\n* Other: x")}, wantNotReady: true, wantMessage: "NodeHealthy: no node"},
+		"a reason with a list of its own": {
+			conditions: []metav1.Condition{condition("Ready", "False", "NotReady",
+				"* NodeHealthy:\n  * Node.Ready: no network\n* Other: x")},
+			wantNotReady: true, wantMessage: "NodeHealthy: Node.Ready: no network"},
+		"a reason without an explanation": {
+			conditions:   []metav1.Condition{condition("Ready", "False", "NotReady", "* NodeHealthy: ")},
+			wantNotReady: true, wantMessage: "NodeHealthy"},
 		"a plan failed": {conditions: []metav1.Condition{condition("Ready", "True", "Ready", ""),
 			condition("PlanApplied", "False", "Error", "no")}, wantFailing: true, wantMessage: "no"},
 		"a condition of the planner": {conditions: []metav1.Condition{condition("Reconciled", "False", "Error", "no")}},

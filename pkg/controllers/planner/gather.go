@@ -345,8 +345,15 @@ func healthOf(machine *clusterv1.Machine) planner.Health {
 	return health
 }
 
-// firstLine returns the first item of Cluster API's list.
+// firstLine returns the first item of Cluster API's list. An item such as "NodeHealthy:" has a list of its own.
 func firstLine(message string) string {
-	line, _, _ := strings.Cut(message, "\n")
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "* "))
+	line, rest, _ := strings.Cut(message, "\n")
+	line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "* "))
+	if !strings.HasSuffix(line, ":") {
+		return line
+	}
+	if detail := firstLine(rest); detail != "" {
+		return line + " " + detail
+	}
+	return strings.TrimSuffix(line, ":")
 }

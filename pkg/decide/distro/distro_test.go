@@ -1,6 +1,7 @@
 package distro_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +38,7 @@ func TestWireFacts(t *testing.T) {
 	collect := func(r distro.Runtime) facts {
 		return facts{
 			"command": r.Command(), "server": r.ServerUnit(), "agent": r.AgentUnit(), "port": r.SupervisorPort(),
-			"data": r.DefaultDataDir(), "kubectl": r.Kubectl("/data"), "kubeconfig": r.AdminKubeconfig(),
+			"data": r.DefaultDataDir(), "kubectl": strings.Join(r.Kubectl("/data"), " "), "kubeconfig": r.AdminKubeconfig(),
 			"killall": r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(),
 			"env": r.EnvPrefix(),
 		}
@@ -52,7 +53,7 @@ func TestWireFacts(t *testing.T) {
 		},
 		distro.K3s: {
 			"command": "k3s", "server": "k3s", "agent": "k3s-agent", "port": 6443,
-			"data": "/var/lib/rancher/k3s", "kubectl": "/usr/local/bin/kubectl",
+			"data": "/var/lib/rancher/k3s", "kubectl": "k3s kubectl",
 			"kubeconfig": "/etc/rancher/k3s/k3s.yaml",
 			"killall":    "k3s-killall.sh", "config": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
 			"registries": "/etc/rancher/k3s/registries.yaml", "env": "K3S",

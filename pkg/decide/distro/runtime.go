@@ -74,12 +74,13 @@ func (r Runtime) RegistriesFile() string { return path.Join(r.ConfigDir(), "regi
 // AdminKubeconfig is the kubeconfig that the distribution writes on servers.
 func (r Runtime) AdminKubeconfig() string { return path.Join(r.ConfigDir(), string(r)+".yaml") }
 
-// Kubectl is the path of the kubectl that comes with the distribution.
-func (r Runtime) Kubectl(dataDir string) string {
+// Kubectl is the command that starts the kubectl of the distribution, with its leading arguments. The installer of K3s
+// makes no link named kubectl if the host has another kubectl, so K3s is asked for its own.
+func (r Runtime) Kubectl(dataDir string) []string {
 	if r == K3s {
-		return "/usr/local/bin/kubectl"
+		return []string{r.Command(), "kubectl"}
 	}
-	return path.Join(dataDir, "bin/kubectl")
+	return []string{path.Join(dataDir, "bin/kubectl")}
 }
 
 // KillAllScript is the name of the script that stops the distribution and everything that it started.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
+
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
@@ -67,8 +69,19 @@ func (m *machinePlan) healthOf(component distro.Component) (port, cert string) {
 		return port, cert
 	}
 	dir := argValue(args, "cert-dir")
-	if dir == "" {
+	if dir == "" || m.runtime == distro.K3s && passesCertificates(m.spec.KubernetesVersion) {
 		dir = component.CertDir(m.dirs)
 	}
 	return port, path.Join(dir, component.Name+".crt")
+}
+
+// passesCertificates reports whether a version of K3s makes the serving certificates of its components itself. It then
+// passes tls-cert-file with each, so a component ignores cert-dir. The releases 1.32.5 and 1.33.1 began with it.
+func passesCertificates(version string) bool {
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return false
+	}
+	isFirstOf33 := v.Minor() == 33 && v.Patch() == 0
+	return !v.LessThan(semver.MustParse("1.32.5")) && !isFirstOf33
 }

@@ -215,6 +215,30 @@ func TestPlan_ComponentArguments(t *testing.T) {
 	}
 }
 
+// TestPlan_K3sPassesCertificates checks that a probe trusts the certificate that the component serves. A user's cert-dir
+// has no effect where K3s passes the certificate itself.
+func TestPlan_K3sPassesCertificates(t *testing.T) {
+	t.Parallel()
+	const own = "/var/lib/rancher/k3s/server/tls/kube-scheduler/kube-scheduler.crt"
+	for version, want := range map[string]string{
+		"v1.31.9+k3s1": "/certs/kube-scheduler.crt",
+		"v1.32.4+k3s1": "/certs/kube-scheduler.crt",
+		"v1.32.5+k3s1": own,
+		"v1.33.0+k3s1": "/certs/kube-scheduler.crt",
+		"v1.33.1+k3s1": own,
+		"v1.36.2+k3s1": own,
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := mustPlan(t, basicInput(distro.K3s, "init", global("kube-scheduler-arg", "cert-dir=/certs"),
+				func(in *render.Input) { in.ControlPlane.Spec.KubernetesVersion = version }))
+			if got := p.Probes["kube-scheduler"].HTTPGetAction.CACert; got != want {
+				t.Errorf("the probe trusts %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 func TestPlan_ComponentMountsExtendTheUsers(t *testing.T) {
 	t.Parallel()
 	const own = "/var/lib/rancher/rke2/server/tls/kube-scheduler:/var/lib/rancher/rke2/server/tls/kube-scheduler"

@@ -258,25 +258,21 @@ func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	list := n.script(restoreKey, "wait_for_pod_list.sh", waitForScript)
 	ready := n.script(restoreKey, "wait_for_ready.sh", waitForReadyScript)
 	kubectl, kubeconfig := n.Runtime.Kubectl(n.Dirs.Data), n.Runtime.AdminKubeconfig()
-	env := []string{"KUBECTL=" + kubectl, "KUBECONFIG=" + kubeconfig}
 	work := Work{Operation: OperationCleanup, Attempt: attempt, Files: []plan.File{list, ready}}
 	add := func(name string, command Command) {
 		work.Instructions = append(work.Instructions, n.Idempotent(restoreKey+"/"+name, attempt, command))
 	}
-	add("pods-wait-for-podlist", Command{Name: "/bin/sh", Args: []string{
-		"-x", list.Path, kubectl, "--kubeconfig", kubeconfig, "--request-timeout=20s", "get", "pods",
-		"--all-namespaces",
-	}})
+	add("pods-wait-for-podlist", Command{Name: "/bin/sh", Args: slices.Concat([]string{"-x", list.Path}, kubectl,
+		[]string{"--kubeconfig", kubeconfig, "--request-timeout=20s", "get", "pods", "--all-namespaces"})})
 	add("wait-for-desired-ready-nodes", Command{
 		Name: "/bin/sh", Args: append([]string{"-x", ready.Path}, uids...),
-		Env: append(env, "POSSIBLE="+strings.Join(possible, " ")),
+		Env: append(n.kubectlEnv(), "POSSIBLE="+strings.Join(possible, " ")),
 	})
 	for i, selector := range n.podSelectors("") {
 		namespace, labels, _ := strings.Cut(selector, ":")
-		add(fmt.Sprintf("post-restore-cleanup-pods-%d", i), Command{Name: kubectl, Args: []string{
-			"--kubeconfig", kubeconfig, "--request-timeout=60s", "delete", "pods", "-n", namespace, "-l", labels,
-			"--wait=false",
-		}})
+		add(fmt.Sprintf("post-restore-cleanup-pods-%d", i), Command{Name: kubectl[0], Args: slices.Concat(kubectl[1:],
+			[]string{"--kubeconfig", kubeconfig, "--request-timeout=60s", "delete", "pods", "-n", namespace, "-l",
+				labels, "--wait=false"})})
 	}
 	return work
 }
@@ -288,12 +284,18 @@ func (n Node) NodeCleanupWork(uids, nodeNames []string, attempt string) Work {
 	id := naming.SHA256(attempt)[:10]
 	machines := n.script(restoreKey, "machine-ids-"+id, lines(uids))
 	names := n.script(restoreKey, "node-names-"+id, lines(nodeNames))
-	env := []string{"KUBECTL=" + n.Runtime.Kubectl(n.Dirs.Data), "KUBECONFIG=" + n.Runtime.AdminKubeconfig()}
 	return Work{
 		Operation: OperationCleanup,
 		Attempt:   attempt,
 		Files:     []plan.File{clean, machines, names},
 		Instructions: []plan.OneTimeInstruction{n.Idempotent(restoreKey+"/cleanup-nodes", attempt,
-			Command{Name: "/bin/sh", Args: []string{"-x", clean.Path, machines.Path, names.Path}, Env: env})},
+			Command{Name: "/bin/sh", Args: []string{"-x", clean.Path, machines.Path, names.Path}, Env: n.kubectlEnv()})},
 	}
+}
+
+// kubectlEnv tells a script how to start kubectl.
+func (n Node) kubectlEnv() []string {
+	kubectl := n.Runtime.Kubectl(n.Dirs.Data)
+	return []string{"KUBECTL=" + kubectl[0], "KUBECTL_COMMAND=" + strings.Join(kubectl[1:], " "),
+		"KUBECONFIG=" + n.Runtime.AdminKubeconfig()}
 }

@@ -436,12 +436,12 @@ func TestScripts_WaitForReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := fakes(t, map[string]string{"kubectl": countCalls + tc.kubectl})
+			dir := fakes(t, map[string]string{"k3s": `[ "$1" = kubectl ] || exit 1` + "\n" + countCalls + tc.kubectl})
 			work := node.PodCleanupWork([]string{"u1"}, tc.possible, "1")
 			at := slices.IndexFunc(work.Instructions, func(i plan.OneTimeInstruction) bool {
 				return strings.Contains(i.Name, "wait-for-desired-ready-nodes")
 			})
-			env := append(slices.Clone(work.Instructions[at].Env), "KUBECTL=kubectl")
+			env := work.Instructions[at].Env
 			if code, out := script(t, work, "wait_for_ready.sh", dir, env, "u1"); code != 0 {
 				t.Errorf("exits with %d: %s", code, out)
 			}

@@ -40,10 +40,21 @@ func command(name string) *cobra.Command {
 				RunE: node(runtime, distro.RunAgent)},
 			certificateCommand(runtime), secretsEncryptCommand(runtime),
 		)
+		if runtime == distro.K3s {
+			root.AddCommand(kubectlCommand())
+		}
 	default:
 		root.AddCommand(imageCommand())
 	}
 	return root
+}
+
+// kubectlCommand is "k3s kubectl".
+func kubectlCommand() *cobra.Command {
+	return &cobra.Command{Use: "kubectl", Short: "Run kubectl", DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return syscall.Exec(kubePath, append([]string{"kubectl"}, args...), os.Environ())
+		}}
 }
 
 func node(runtime distro.Runtime, run func(context.Context, distro.Options) error) func(*cobra.Command,

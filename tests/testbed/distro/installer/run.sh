@@ -32,7 +32,6 @@ uninstall=$runtime-uninstall.sh
 cp "$here/uninstall.sh" "/usr/local/bin/.$uninstall.new"
 chmod 0755 "/usr/local/bin/.$uninstall.new"
 mv "/usr/local/bin/.$uninstall.new" "/usr/local/bin/$uninstall"
-[ "$runtime" != k3s ] || ln -sf drover-kube /usr/local/bin/kubectl
 printf '%s\n' "$version" >"/usr/local/bin/.$runtime.version"
 cp "$here/$server.service" "$here/$agent.service" /etc/systemd/system/
 

@@ -13,4 +13,3 @@ systemctl daemon-reload
 rm -rf /etc/rancher/@RUNTIME@ "${@PREFIX@_DATA_DIR:-/var/lib/rancher/@RUNTIME@}"
 cd /usr/local/bin
 rm -f @RUNTIME@ .@RUNTIME@.version drover-kube @RUNTIME@-killall.sh @RUNTIME@-uninstall.sh @RUNTIME@-agent-uninstall.sh
-[ @RUNTIME@ != k3s ] || rm -f kubectl

@@ -10,8 +10,11 @@ if [ ! -s "$uids" ]; then
 	exit 1
 fi
 
+# api runs the program in KUBECTL, which is k3s with command kubectl on K3s.
+api() { "$KUBECTL" ${KUBECTL_COMMAND:+"$KUBECTL_COMMAND"} "$@"; }
+
 query='{range .items[*]}{.metadata.name}{" uid="}{.metadata.labels.rke\.cattle\.io/machine}{"\n"}{end}'
-list=$("$KUBECTL" --request-timeout=60s get nodes -o jsonpath="$query") || exit 1
+list=$(api --request-timeout=60s get nodes -o jsonpath="$query") || exit 1
 
 failed=0
 while read -r name uid; do
@@ -19,7 +22,7 @@ while read -r name uid; do
 	if grep -qxF -- "$name" "$names" || { [ -n "${uid#uid=}" ] && grep -qxF -- "${uid#uid=}" "$uids"; }; then
 		continue
 	fi
-	"$KUBECTL" --request-timeout=60s delete node "$name" --wait=false --ignore-not-found || failed=1
+	api --request-timeout=60s delete node "$name" --wait=false --ignore-not-found || failed=1
 done <<LIST
 $list
 LIST

@@ -4,10 +4,13 @@
 #
 #   POSSIBLE="MACHINE_UID ..." wait_for_ready.sh MACHINE_UID...
 
+# api runs the program in KUBECTL, which is k3s with command kubectl on K3s.
+api() { "$KUBECTL" ${KUBECTL_COMMAND:+"$KUBECTL_COMMAND"} "$@"; }
+
 query='{range .items[*]}{.metadata.labels.rke\.cattle\.io/machine}{range .status.conditions[?(@.type=="Ready")]} {.status}{end}{"\n"}{end}'
 
 ready() {
-	"$KUBECTL" --request-timeout=20s get nodes -o jsonpath="$query" | awk '$2 == "True" { print "uid=" $1 }'
+	api --request-timeout=20s get nodes -o jsonpath="$query" | awk '$2 == "True" { print "uid=" $1 }'
 }
 
 i=0
