@@ -30,6 +30,9 @@ export function Dialog({ title, children, onClose, busy, wide }: Props) {
       focusAfter(opener);
     };
   }, []);
+  const leave = () => {
+    if (!busy) onClose?.();
+  };
   return (
     <dialog
       ref={box}
@@ -38,22 +41,23 @@ export function Dialog({ title, children, onClose, busy, wide }: Props) {
       aria-labelledby={id}
       aria-busy={busy}
       onCancel={(event) => {
+        // A file chooser in the dialog has this event as well.
+        if (event.target !== box.current) return;
         // Only the page's state closes the dialog.
         event.preventDefault();
-        if (!busy) onClose?.();
+        leave();
       }}
-      // Browsers close a dialog at the second Escape, whatever the page says.
-      onKeyDown={(event) => {
-        if (event.key !== 'Escape') return;
-        event.preventDefault();
-        event.stopPropagation();
-        if (!busy) onClose?.();
+      onClose={() => {
+        // A browser closes a dialog at the second Escape, whatever the page says.
+        if (box.current?.open) return;
+        if (busy || !onClose) box.current?.showModal();
+        else onClose();
       }}
     >
       <div className="dialog-head">
         <h2 id={id}>{title}</h2>
         {onClose && (
-          <ActionIcon variant="subtle" color="gray" onClick={onClose} disabled={busy} aria-label="Close" title="Close">
+          <ActionIcon variant="subtle" color="gray" onClick={leave} disabled={busy} aria-label="Close" title="Close">
             <Icon name="close" />
           </ActionIcon>
         )}
