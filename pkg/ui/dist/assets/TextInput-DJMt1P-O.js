@@ -1,1 +1,0 @@
-import{C as e,S as t}from"./client-CQk_MJVe.js";import{d as n,h as r}from"./Command-DYQBlNbm.js";import{t as i}from"./InputBase-D9NMlqG6.js";var a=t();e();var o=n((e,t)=>{let n=r(`TextInput`,null,e);return(0,a.jsx)(i,{component:`input`,ref:t,...n,__staticSelector:`TextInput`})});o.classes=i.classes,o.displayName=`@mantine/core/TextInput`;export{o as t};

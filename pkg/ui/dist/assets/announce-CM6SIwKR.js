@@ -1,1 +1,0 @@
-import{C as e,E as t}from"./client-CQk_MJVe.js";var n=t(e(),1),r=``,i=new Set;function a(e){r=e,i.forEach(e=>e())}function o(){return(0,n.useSyncExternalStore)(e=>(i.add(e),()=>void i.delete(e)),()=>r)}export{o as n,a as t};
