@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -34,10 +35,19 @@ func ProblemsOf(errs field.ErrorList) []Problem {
 
 // MessageOf returns the message of an error without its field.
 func MessageOf(err *field.Error) string {
-	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid && err.Detail != "" {
+	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid &&
+		err.Detail != "" {
 		return err.Detail
 	}
 	return err.ErrorBody()
+}
+
+// WrongType converts an error of Typed.
+func WrongType(err error) []Problem {
+	if known, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return []Problem{{Field: known.Field, Message: "must be " + known.Type.String() + ", not " + known.Value}}
+	}
+	return []Problem{{Message: err.Error()}}
 }
 
 // Distinct drops repeated problems. The API server and the preview find the same mistakes.
