@@ -48,7 +48,7 @@ async function mistakes(page) {
   await edit(page, (text) => text.replace('\nspec:\n', '\nspec:\n  kubernetesVersoin: v1\n'));
   const line = (await manifestOf(page, namespace, name)).split('\n').indexOf('spec:') + 2;
   await button(page, 'Preview').click();
-  await see(problems(page).getByText(/kubernetesVersoin/));
+  await see(problems(page).getByText('spec.kubernetesVersoin:'));
   await see(problems(page).getByRole('button', { name: `Line ${line}:` }));
   truth('an unknown field cannot be applied', await button(page, 'Apply').isDisabled());
   equal('writes of mistakes', await step('writes'), '0');
