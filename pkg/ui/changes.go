@@ -32,13 +32,15 @@ const (
 // changeEndpoints are the endpoints that create, change and delete clusters.
 func changeEndpoints() []endpoint {
 	of := "v1/" + strings.TrimSuffix(clusterPath, "/")
+	match := parameter{"If-Match", "the digest that the preview, or removal, calls seen"}
 	return []endpoint{
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
-			answer: writtenBody{}, handle: (*ui).putCluster},
+			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"}},
+			answer:  writtenBody{}, handle: (*ui).putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
 			answer: removalBody{}, handle: (*ui).getRemoval},
 		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
-			handle: (*ui).deleteCluster},
+			headers: []parameter{match}, handle: (*ui).deleteCluster},
 		{method: "POST", path: "v1/manifests", summary: "The manifest of a new cluster from the values of a form",
 			body: edit.NewCluster{}, answer: manifestBody{}, handle: (*ui).postManifest},
 		{method: "GET", path: "v1/schemas/cluster", summary: "The OpenAPI schema of a Cluster", answer: anyJSON,
@@ -185,7 +187,10 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 	if out.Seen, err = live.Seen(); err != nil {
 		return out, err
 	}
-	out.Notes = append(live.Notes, text.Notes()...)
+	for _, ref := range live.Unread {
+		out.Notes = append(out.Notes, "you may not read "+ref.Kind+" "+ref.Name)
+	}
+	out.Notes = append(out.Notes, text.Notes()...)
 	trial, err := writer.Try(r.Context(), live, text, namespace)
 	if err != nil {
 		return out, err
@@ -204,6 +209,9 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 	}
 	out.Report = report
 	out.Problems = edit.Distinct(append(out.Problems, text.Locate(text.Cluster(), problems)...))
+	if report == nil && len(out.Problems) == 0 {
+		out.Notes = append(out.Notes, "Drover does not provision the cluster, so no machine changes")
+	}
 	return out, nil
 }
 
@@ -225,14 +233,9 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 	if changed := sawSame(reader, live, cluster.Name); changed != nil {
 		return nil, nil, changed
 	}
-	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
-		return nil, edit.ProblemsOf(invalid.Problems), nil
-	}
 	if err != nil {
-		if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
-			return nil, nil, err
-		}
-		return nil, []edit.Problem{{Message: err.Error()}}, nil
+		problems, err := problemsOf(err, live)
+		return nil, problems, err
 	}
 	var problems []edit.Problem
 	if n := report.Problems(); n > 0 {
@@ -240,6 +243,24 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 			"their problems", n)})
 	}
 	return &report, problems, nil
+}
+
+// problemsOf converts an error of a preview. It returns the error if that says nothing about the text.
+func problemsOf(err error, live edit.Live) ([]edit.Problem, error) {
+	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
+		return edit.ProblemsOf(invalid.Problems), nil
+	}
+	if errors.Is(err, inspect.ErrNotProvisioned) {
+		if !edit.IsProvisioned(live.Cluster) {
+			return nil, nil
+		}
+		return []edit.Problem{{Field: "spec.rkeConfig", Message: "must stay, because Drover has provisioned the " +
+			"cluster"}}, nil
+	}
+	if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
+		return nil, err
+	}
+	return []edit.Problem{{Message: err.Error()}}, nil
 }
 
 // sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace.

@@ -39,6 +39,8 @@ type endpoint struct {
 	// answer is the type of the answer's JSON, or a media type as a string; nil for no content.
 	answer any
 	query  []parameter
+	// headers are what a request needs in addition to a credential.
+	headers []parameter
 	// isHeavy applies the limits of heavy requests.
 	isHeavy bool
 	// isPublic needs no caller.
@@ -47,7 +49,7 @@ type endpoint struct {
 	isEndless bool
 }
 
-// parameter is one of the query.
+// parameter is one of the query, or a header.
 type parameter struct{ name, description string }
 
 // endpoints returns the table.

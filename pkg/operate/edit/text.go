@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -94,7 +95,11 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 	if len(d.root.Content) > 0 && d.root.Content[0].Kind != nodes.MappingNode {
 		return []Problem{t.at(d, Problem{Message: "the document is no object"})}
 	}
-	if err := yaml.Unmarshal(data, &d.object.Object); err != nil {
+	asJSON, err := yaml.YAMLToJSON(data)
+	if err == nil {
+		err = utiljson.Unmarshal(asJSON, &d.object.Object) // whole numbers as in live objects
+	}
+	if err != nil {
 		return []Problem{t.at(d, Problem{Message: broken(err)})}
 	}
 	if len(d.object.Object) == 0 {
@@ -113,6 +118,7 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 			strings.TrimPrefix(gvk.Kind+" "+d.object.GetNamespace()+"/"+d.object.GetName(), " "))
 		return problems
 	}
+	problems = append(problems, t.untyped(d)...)
 	if twice := t.of(d.object); twice != nil && d.object.GroupVersionKind() != clusterKind {
 		problems = append(problems, t.at(d, Problem{Message: "the text has " + keyOf(d.object) + " twice"}))
 	}
@@ -215,6 +221,25 @@ func keys(mapping *nodes.Node) []*nodes.Node {
 	var out []*nodes.Node
 	for i := 0; i < len(mapping.Content); i += 2 {
 		out = append(out, mapping.Content[i])
+	}
+	return out
+}
+
+// untyped lists labels and annotations whose values are no text. Objects without types would lose all of them.
+func (t *Text) untyped(d document) []Problem {
+	var out []Problem
+	for _, name := range []string{"labels", "annotations"} {
+		found, _, _ := unstructured.NestedFieldNoCopy(d.object.Object, "metadata", name)
+		values, isMap := found.(map[string]any)
+		if found != nil && !isMap {
+			out = append(out, t.at(d, Problem{Field: "metadata." + name, Message: "must be keys with texts"}))
+		}
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if _, isText := values[key].(string); !isText {
+				out = append(out, t.at(d, Problem{Field: "metadata." + name + "[" + key + "]",
+					Message: "must be a text; put the value in quotes"}))
+			}
+		}
 	}
 	return out
 }
