@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,7 +22,6 @@ func TestUIBadInput(t *testing.T) {
 	namespace := plane.Namespace(t)
 	st.Cluster(namespace, "demo", stage.K3s, stage.Pool("servers", "ecw", 1), stage.Pool("workers", "w", 0))
 	plane.Until(t, clusterTime, func() string { return st.WaitingFor(namespace, "demo") })
-	readDrivers(t, namespace, "viewer")
 	proxy := newTeller(t, st)
 	connection := newCable(t, proxy.url)
 	env := map[string]string{"URL": connection.url, "TOKEN": administrator(t, namespace), "NAMESPACE": namespace,
@@ -46,25 +44,6 @@ func TestUIBadInput(t *testing.T) {
 			return strconv.FormatInt(cluster.Generation, 10)
 		},
 	})
-}
-
-// readDrivers lets an account read machine configs and their schemas, which a preview needs.
-func readDrivers(t *testing.T, namespace, account string) {
-	t.Helper()
-	name := "drivers-of-" + namespace
-	roles, bindings := kube(t).RbacV1().ClusterRoles(), kube(t).RbacV1().ClusterRoleBindings()
-	_, err := roles.Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"management.cattle.io", "rke-machine-config.cattle.io"},
-			Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
-	}, metav1.CreateOptions{})
-	check(t, err)
-	_, err = bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
-	}, metav1.CreateOptions{})
-	check(t, err)
 }
 
 // forbid makes the API server refuse a label of Clusters of a namespace.

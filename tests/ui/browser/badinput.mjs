@@ -78,7 +78,8 @@ async function viewer(browser) {
   await button(page, 'Try an edit').click();
   await paste(page, withLabel('team: shop')(await manifestOf(page, namespace, name)));
   await button(page, 'Preview').click();
-  await see(problems(page).getByText(/cannot (update|patch)|may not|forbidden/i));
+  // The effect on machines depends on their plans, which only some users may read.
+  await see(page.getByText(/forbidden/));
   truth('a viewer cannot apply', await button(page, 'Apply').isDisabled());
   await flawless(page);
 }
