@@ -406,6 +406,12 @@ func TestChanges_NeedNoRightsOnWhatStays(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	isForbidden = func(string) bool { return true }
+	want = []string{"1 : the effect on machines is unknown, because you may not read all of the cluster: read " +
+		`PodConfig team-a/demo-all: podconfigs.rke-machine-config.cattle.io "demo-all" is forbidden: ann may only read`}
+	other := p.preview(strings.Replace(demoText, "v1.36.2", "v1.36.3", 1))
+	if diff := cmp.Diff(want, problemLines(other.Problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	tag := p.get(demoPath + "/manifest").Header().Get("ETag")
 	refused := p.send(http.MethodPut, text, "If-Match", tag)
 	wants(t, refused, http.StatusUnprocessableEntity, reasonInvalid)

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/pkg/operate/credential"
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
@@ -41,6 +42,8 @@ type endpoint struct {
 	query  []parameter
 	// headers are what a request needs in addition to a credential.
 	headers []parameter
+	// isCreated answers with code 201 instead of 200.
+	isCreated bool
 	// isHeavy applies the limits of heavy requests.
 	isHeavy bool
 	// isPublic needs no caller.
@@ -74,7 +77,7 @@ func endpoints() []endpoint {
 		{method: "GET", path: "v1/" + clusterPath + "explain", summary: "What the planner does and waits for",
 			isHeavy: true, answer: inspect.Explanation{}, handle: (*ui).getExplain},
 		{method: "POST", path: "v1/" + clusterPath + "preview", summary: "What an edited manifest would do to machines",
-			isHeavy: true, body: textYAML, answer: previewBody{}, handle: (*ui).postPreview},
+			isHeavy: true, body: textYAML, answer: previewBody{}, handle: postPreview},
 		{method: "GET", path: "v1/" + clusterPath + "logs", summary: "The provisioning log", answer: textPlain,
 			handle: (*ui).getClusterLog},
 		{method: "GET", path: "v1/" + clusterPath + "events", summary: "Events of a cluster and its machines",
@@ -85,12 +88,34 @@ func endpoints() []endpoint {
 			isHeavy: true, answer: gzipTar, handle: (*ui).getSupportBundle},
 		{method: "GET", path: "v1/" + clusterPath + "manifest", summary: "The Cluster and its machine configs",
 			answer: textYAML, handle: (*ui).getManifest},
+		{method: "GET", path: "v1/" + clusterPath + "snapshots", summary: "The etcd snapshots of a cluster",
+			answer: snapshotsBody{}, handle: (*ui).getSnapshots},
+		{method: "GET", path: "v1/" + clusterPath + "snapshots/{snapshot}/briefing",
+			summary: "What a restore of a snapshot would do, and why it is impossible", isHeavy: true,
+			query:  []parameter{{"config", "the part of the spec that goes back: none, kubernetesVersion or all"}},
+			answer: briefingBody{}, handle: (*ui).getBriefing},
+		{method: "GET", path: "v1/" + clusterPath + "operations",
+			summary: "The kinds of operations, and the generation of the next request", answer: operationsBody{},
+			handle: (*ui).getOperations},
+		{method: "GET", path: "v1/" + clusterPath + "registration", summary: "The commands that register a host",
+			query: []parameter{{"roles", "etcd, controlplane and worker, with commas between them"},
+				{"labels", "KEY=VALUE; can be repeated"}, {"taints", "KEY=VALUE:EFFECT; can be repeated"},
+				{"address", "public addresses of the host"}, {"internalAddress", "private addresses of the host"},
+				{"nodeName", "name of the node; the default is the host name"}},
+			answer: registrationBody{}, handle: (*ui).getRegistration},
 		{method: "GET", path: "v1/" + machinePath + "plan", summary: "A summary of a machine's plan",
 			answer: planBody{}, handle: (*ui).getPlan},
 		{method: "GET", path: "v1/" + machinePath + "logs", summary: "The output of a machine's Job", answer: textPlain,
 			handle: (*ui).getMachineLog},
 		{method: "GET", path: "v1/administration", summary: "Drivers, credentials, tokens and replicas",
 			answer: administrationBody{}, handle: (*ui).getAdministration},
+		{method: "GET", path: "v1/drivers", summary: "The active node drivers with their schemas",
+			answer: part[activeDriverBody]{}, handle: (*ui).getDrivers},
+		{method: "POST", path: "v1/namespaces/{namespace}/credentials", summary: "Create a cloud credential",
+			body: credential.Request{}, answer: objectBody{}, isCreated: true, handle: (*ui).postCredential},
+		{method: "PUT", path: "v1/namespaces/{namespace}/credentials/{name}",
+			summary: "Replace all values of a cloud credential", body: valuesBody{}, answer: objectBody{},
+			handle: (*ui).putCredential},
 		{method: "GET", path: "v1/k8s/{path...}", summary: "An object or a list of the management cluster",
 			answer: anyJSON, handle: (*ui).getObject},
 	}...)
@@ -199,8 +224,10 @@ func checkNames(r *http.Request) error {
 	if namespace := r.PathValue("namespace"); namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		return invalid("the path must contain a valid name of a namespace")
 	}
-	if name := r.PathValue("name"); name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return invalid("the path must contain a valid name of an object")
+	for _, wildcard := range []string{"name", "snapshot"} {
+		if name := r.PathValue(wildcard); name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return invalid("the path must contain a valid name of an object")
+		}
 	}
 	return nil
 }
