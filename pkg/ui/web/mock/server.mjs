@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as answers from './answers.mjs';
 import { makeFleet } from './data.mjs';
+import * as operate from './operate.mjs';
 
 const { values: flags } = parseArgs({
   options: {
@@ -115,7 +116,7 @@ function change() {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
-function clusterAnswer(namespace, name, what) {
+function clusterAnswer(query, [namespace, , name, what, ...rest]) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
   const machines = fleet.machines.filter((m) => m.namespace === namespace && m.cluster === name);
@@ -132,6 +133,13 @@ function clusterAnswer(namespace, name, what) {
       return { status: 200, body: answers.preview(row, machines) };
     case 'manifest':
       return { status: 200, text: answers.manifest(row) };
+    case 'snapshots':
+      return {
+        status: 200,
+        body: rest.length ? operate.briefing(row, rest[0], query.get('config')) : operate.snapshots(row),
+      };
+    case 'removal':
+      return { status: 200, body: operate.removal(row, machines) };
     case 'kubeconfig':
       return { status: 200, text: 'apiVersion: v1\nkind: Config\n' };
     case 'supportbundle':
@@ -146,7 +154,7 @@ function machineAnswer(namespace, name, what) {
   return what === 'plan' ? { status: 200, body: answers.plan(row) } : { status: 200, text: answers.machineLog(row) };
 }
 
-function answer(path) {
+function answer(path, query) {
   const parts = path.split('/').map(decodeURIComponent);
   if (parts[0] === 'administration') return { status: 200, body: answers.administration() };
   if (parts[0] === 'namespaces' && parts.length === 1) {
@@ -156,8 +164,8 @@ function answer(path) {
     };
   }
   if (parts[2] === 'access')
-    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? 'view' : 'none' } };
-  if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4]);
+    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? 'edit' : 'none' } };
+  if (parts[2] === 'clusters') return clusterAnswer(query, parts.slice(1));
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
 }
@@ -188,7 +196,7 @@ async function handle(request, response) {
   if (path === 'session') out = await sessionAnswer(request, response, signedIn);
   else if (!signedIn) out = problem(401, 'Unauthorized', 'sign in first');
   else if (path === 'stream') return openStream(request, response, url.searchParams);
-  else out = answer(path);
+  else out = answer(path, url.searchParams);
   response.writeHead(out.status, { 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));
 }

@@ -5,6 +5,7 @@ import { sentence } from '../../../components/Command';
 import { Failure, Notice } from '../../../components/Notice';
 import { Since } from '../../../components/Since';
 import { ToneIcon } from '../../../components/StateBadge';
+import { useAccess } from '../../../session/access';
 import { Placeholder } from '../OverviewTab';
 import { obstacleOf } from './kinds';
 import { useSnapshots } from './queries';
@@ -16,7 +17,9 @@ const RestoreDialog = lazy(() => import('./RestoreDialog'));
 const OperationDialog = lazy(() => import('./OperationDialog'));
 
 /** The etcd snapshots of a cluster, the newest first. A user can take one, and restore one. */
-export default function SnapshotsTab({ cluster, mayEdit }: { cluster: Cluster; mayEdit: boolean }) {
+export default function SnapshotsTab({ cluster }: { cluster: Cluster }) {
+  const access = useAccess(cluster.namespace);
+  const mayEdit = access === 'edit';
   const { data, error, refetch } = useSnapshots(cluster);
   const [open, setOpen] = useState<Snapshot | 'take'>();
   const obstacle = obstacleOf(cluster);
@@ -28,7 +31,7 @@ export default function SnapshotsTab({ cluster, mayEdit }: { cluster: Cluster; m
         <Button onClick={() => setOpen('take')} disabled={!mayEdit || obstacle !== ''}>
           Take a snapshot
         </Button>
-        <span className="dim">{mayEdit ? obstacle : 'You may not edit this cluster.'}</span>
+        <span className="dim">{access === 'view' ? 'You may not edit this cluster.' : obstacle}</span>
       </div>
       {data.notes?.map((note) => (
         <Notice key={note} tone="warn">

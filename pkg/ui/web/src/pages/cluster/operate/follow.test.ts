@@ -39,7 +39,12 @@ test('the row of the cluster says what the operation does', () => {
 test.each([
   ['OperationSucceeded', 'etcd-restore', 'good', 'Restore: done.'],
   ['OperationFailed', 'etcd-restore: no file', 'bad', 'Restore: failed. no file'],
-  ['OperationCancelled', 'etcd-restore: its request was withdrawn', 'off', 'Restore: cancelled. its request was withdrawn'],
+  [
+    'OperationCancelled',
+    'etcd-restore: its request was withdrawn',
+    'off',
+    'Restore: cancelled. its request was withdrawn',
+  ],
 ])('the Event %s ends the operation', (reason, message, tone, text) => {
   expect(progressOf(request(), cluster, [event(reason, message)])).toEqual({ tone, text, ended: true });
 });

@@ -52,7 +52,8 @@ export function progressOf(request: Request, cluster: Cluster, events: readonly 
   if (end && !same(end, request.before)) return ended(label, end);
   const running = runningIn(cluster);
   if (running?.kind.field === request.field) return progress(running);
-  if (cluster.state === 'Deleting') return { tone: 'off', text: `${label}: the cluster is being deleted.`, ended: true };
+  if (cluster.state === 'Deleting')
+    return { tone: 'off', text: `${label}: the cluster is being deleted.`, ended: true };
   const other = running ? ` It waits for the ${running.kind.title} to end.` : '';
   return { tone: 'busy', text: `${label}: requested. The ${title} has not begun.${other}`, ended: false };
 }

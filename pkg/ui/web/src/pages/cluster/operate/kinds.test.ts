@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest';
-import { kindOf, obstacleOf, runningIn } from './kinds';
+import { kindOf, obstacleOf, refusalOf, runningIn } from './kinds';
 
 test.each([
   ['etcd snapshot: starting', 'etcdSnapshotCreate', false, 'starting'],
-  ['etcd restore: waiting to stop k3s services on a', 'etcdSnapshotRestore', false, 'waiting to stop k3s services on a'],
+  [
+    'etcd restore: waiting to stop k3s services on a',
+    'etcdSnapshotRestore',
+    false,
+    'waiting to stop k3s services on a',
+  ],
   ['etcd restore failed: no file', 'etcdSnapshotRestore', true, 'no file'],
   ['certificate rotation: a', 'rotateCertificates', false, 'a'],
   ['encryption key rotation: b', 'rotateEncryptionKeys', false, 'b'],
@@ -33,4 +38,21 @@ test.each([
   const obstacle = obstacleOf(cluster);
   if (text) expect(obstacle).toContain(text);
   else expect(obstacle).toBe('');
+});
+
+test.each([
+  ['the preview does not have the operation', [], 'larger generation'],
+  ['it would fail', [{ field: 'spec.rkeConfig.etcdSnapshotRestore', problem: 'no file' }], 'would fail: no file'],
+  [
+    'it cannot continue',
+    [{ field: 'spec.rkeConfig.etcdSnapshotRestore', stuck: 'no machine' }],
+    'would fail: no machine',
+  ],
+])('a request is refused if %s', (_, operations, text) => {
+  expect(refusalOf(kindOf('etcdSnapshotRestore'), { operations })).toContain(text);
+});
+
+test('a request that waits is no obstacle', () => {
+  const operations = [{ field: 'spec.rkeConfig.etcdSnapshotRestore', held: 'it waits' }];
+  expect(refusalOf(kindOf('etcdSnapshotRestore'), { operations })).toBeUndefined();
 });

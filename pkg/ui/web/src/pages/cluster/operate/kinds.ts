@@ -1,7 +1,11 @@
-import type { Cluster } from '../../../api/types';
+import type { Cluster, PreviewReport } from '../../../api/types';
 
 /** The fields of spec.rkeConfig that request operations. */
-export type OperationField = 'etcdSnapshotCreate' | 'etcdSnapshotRestore' | 'rotateCertificates' | 'rotateEncryptionKeys';
+export type OperationField =
+  | 'etcdSnapshotCreate'
+  | 'etcdSnapshotRestore'
+  | 'rotateCertificates'
+  | 'rotateEncryptionKeys';
 
 export interface OperationKind {
   field: OperationField;
@@ -14,12 +18,7 @@ export interface OperationKind {
 }
 
 export const operationKinds: readonly OperationKind[] = [
-  {
-    field: 'etcdSnapshotCreate',
-    record: 'etcd-snapshot-create',
-    title: 'etcd snapshot',
-    label: 'Snapshot',
-  },
+  { field: 'etcdSnapshotCreate', record: 'etcd-snapshot-create', title: 'etcd snapshot', label: 'Snapshot' },
   { field: 'etcdSnapshotRestore', record: 'etcd-restore', title: 'etcd restore', label: 'Restore' },
   {
     field: 'rotateCertificates',
@@ -63,4 +62,16 @@ export function obstacleOf(cluster: Pick<Cluster, 'state' | 'message' | 'importe
   if (cluster.state === 'Deleting') return 'The cluster is being deleted.';
   const running = runningIn(cluster);
   return running && !running.failed ? `The ${running.kind.title} must end first.` : '';
+}
+
+/** Why a request makes no sense, from its preview. It is undefined if the operation can begin now or later. */
+export function refusalOf(kind: OperationKind, { operations = [] }: Pick<PreviewReport, 'operations'>) {
+  const found = operations.find(({ field }) => field === `spec.rkeConfig.${kind.field}`);
+  if (!found)
+    return (
+      `Drover would not begin this ${kind.title}, because it has begun one with this generation before. ` +
+      `Set a larger generation in spec.rkeConfig.${kind.field} on the tab YAML.`
+    );
+  const why = found.problem ?? found.stuck;
+  return why && `The ${kind.title} would fail: ${why}`;
 }
