@@ -44,7 +44,8 @@ export default function RestoreDialog({ cluster, snapshot, onClose }: Props) {
       makeText={(manifest) => {
         if (refused) throw new Error(refused);
         const config = mode === 'none' ? {} : { restoreRKEConfig: mode };
-        return bump(manifest, 'etcdSnapshotRestore', { name: snapshot.name, ...config });
+        const generation = briefing.data?.generation;
+        return bump(manifest, 'etcdSnapshotRestore', { name: snapshot.name, ...config }, generation);
       }}
       confirm={cluster.name}
       applyLabel="Restore the snapshot"
@@ -71,28 +72,30 @@ export default function RestoreDialog({ cluster, snapshot, onClose }: Props) {
         </RadioGroup>
         {briefing.error && !briefing.data && <Failure error={briefing.error} retry={briefing.refetch} />}
         {briefing.isPending && <Placeholder lines={6} />}
-        {briefing.data && <BriefingText briefing={briefing.data} mode={mode} />}
+        {briefing.data && <BriefingText briefing={briefing.data} />}
       </div>
     </ChangeDialog>
   );
 }
 
-function BriefingText({ briefing, mode }: { briefing: Briefing; mode: RestoreMode }) {
+/** The dialog itself says what every restore does. */
+const isNews = ({ label }: Briefing['lines'][number]) => label !== 'Effect';
+
+function BriefingText({ briefing }: { briefing: Briefing }) {
   const restored = briefing.restored ?? [];
   return (
     <section aria-label="Briefing" className="operate-form">
       <dl className="facts">
-        {briefing.lines.map(({ label, text }, i) => (
+        {briefing.lines.filter(isNews).map(({ label, text }, i) => (
           <div key={i} className="fact">
             <dt>{label.replace(/:$/, '')}</dt>
             <dd>{sentence(text)}</dd>
           </div>
         ))}
       </dl>
-      {mode !== 'none' && !briefing.refused && (
+      {restored.length > 0 && (
         <div>
           <h3>Fields that go back</h3>
-          {restored.length === 0 && <p className="dim">None. The spec has what the snapshot contains.</p>}
           <ul className="restored">
             {restored.map(({ field, old, new: next }) => (
               <li key={field}>
@@ -100,7 +103,6 @@ function BriefingText({ briefing, mode }: { briefing: Briefing; mode: RestoreMod
               </li>
             ))}
           </ul>
-          {restored.length > 0 && <p className="dim">With GitOps, commit these fields, or the tool sets them back.</p>}
         </div>
       )}
     </section>

@@ -1,11 +1,11 @@
 import { Button } from '@mantine/core';
 import { lazy, Suspense, useState } from 'react';
+import { useAccess } from '../../../api/queries';
 import type { Cluster } from '../../../api/types';
 import { sentence } from '../../../components/Command';
-import { Failure, Notice } from '../../../components/Notice';
+import { Failure } from '../../../components/Notice';
 import { Since } from '../../../components/Since';
 import { ToneIcon } from '../../../components/StateBadge';
-import { useAccess } from '../../../session/access';
 import { Placeholder } from '../OverviewTab';
 import { obstacleOf } from './kinds';
 import { useSnapshots } from './queries';
@@ -18,7 +18,7 @@ const OperationDialog = lazy(() => import('./OperationDialog'));
 
 /** The etcd snapshots of a cluster, the newest first. A user can take one, and restore one. */
 export default function SnapshotsTab({ cluster }: { cluster: Cluster }) {
-  const access = useAccess(cluster.namespace);
+  const { data: { clusters: access } = {} } = useAccess(cluster.namespace);
   const mayEdit = access === 'edit';
   const { data, error, refetch } = useSnapshots(cluster);
   const [open, setOpen] = useState<Snapshot | 'take'>();
@@ -33,13 +33,8 @@ export default function SnapshotsTab({ cluster }: { cluster: Cluster }) {
         </Button>
         <span className="dim">{access === 'view' ? 'You may not edit this cluster.' : obstacle}</span>
       </div>
-      {data.notes?.map((note) => (
-        <Notice key={note} tone="warn">
-          {sentence(note)}
-        </Notice>
-      ))}
       {items.length === 0 ? (
-        <p className="empty">No snapshots are known. Drover reads the list of the cluster once a minute.</p>
+        <p className="empty">{data.notes?.map(sentence).join(' ') || 'No snapshots are known.'}</p>
       ) : (
         <ul className="card snapshots" aria-label="Snapshots">
           {items.map((snapshot) => (

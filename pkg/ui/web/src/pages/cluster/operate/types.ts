@@ -23,6 +23,8 @@ export interface Briefing {
   restored?: { field: string; old: string; new: string }[] | null;
   /** Why this restore is impossible. */
   refused?: string;
+  /** A generation that no earlier request had. */
+  generation?: number;
 }
 
 /** What the deletion of a cluster does. */
