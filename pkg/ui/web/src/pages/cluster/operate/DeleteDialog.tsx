@@ -11,6 +11,7 @@ import { Failure, Notice } from '../../../components/Notice';
 import { announce } from '../../../lib/announce';
 import { Placeholder } from '../OverviewTab';
 import { deleteCluster, useRemoval } from './queries';
+import { forgetDeletion, noteDeletion } from './requests';
 import type { Removal } from './types';
 import './operate.css';
 
@@ -114,11 +115,13 @@ function useDeletion(cluster: Cluster, onBegun: () => void) {
     if (sent.current) return;
     sent.current = true;
     setBusy(true);
+    noteDeletion(cluster);
     try {
       await deleteCluster(cluster, seen);
       announce(`The deletion of cluster ${cluster.name} has begun.`);
       onBegun();
     } catch (reason) {
+      if (!isUnknown(reason)) forgetDeletion(cluster);
       setError(reason);
       setBusy(false);
     }
