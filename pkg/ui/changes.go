@@ -29,6 +29,25 @@ const (
 	lookAttempts = 3
 )
 
+// changeEndpoints are the endpoints that create, change and delete clusters.
+func changeEndpoints() []endpoint {
+	of := "v1/" + strings.TrimSuffix(clusterPath, "/")
+	return []endpoint{
+		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
+			answer: writtenBody{}, handle: (*ui).putCluster},
+		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
+			answer: removalBody{}, handle: (*ui).getRemoval},
+		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
+			handle: (*ui).deleteCluster},
+		{method: "POST", path: "v1/manifests", summary: "The manifest of a new cluster from the values of a form",
+			body: edit.NewCluster{}, answer: manifestBody{}, handle: (*ui).postManifest},
+		{method: "GET", path: "v1/schemas/cluster", summary: "The OpenAPI schema of a Cluster", answer: anyJSON,
+			handle: (*ui).getClusterSchema},
+		{method: "GET", path: "v1/releases", summary: "Kubernetes versions and networks of new clusters",
+			answer: releasesBody{}, handle: (*ui).getReleases},
+	}
+}
+
 // previewBody is what a text would do. With problems, it cannot be written.
 type previewBody struct {
 	// Seen is the digest of the live objects, for If-Match. It is empty for a cluster that does not exist.
@@ -167,26 +186,31 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 		return out, err
 	}
 	out.Notes = append(live.Notes, text.Notes()...)
-	_, refused, err := writer.Try(r.Context(), live, text, namespace)
+	trial, err := writer.Try(r.Context(), live, text, namespace)
 	if err != nil {
 		return out, err
 	}
-	report, problems, err := u.report(r, c, text, live)
+	out.Problems = trial.Problems
+	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
+	if err != nil {
+		if len(out.Problems) == 0 { // the API server names the field better
+			out.Problems = text.Locate(text.Cluster(), edit.WrongType(err))
+		}
+		return out, nil
+	}
+	report, problems, err := u.report(r, c, cluster, text, live)
 	if err != nil {
 		return out, err
 	}
-	out.Report, out.Problems = report, edit.Distinct(append(refused, text.Locate(text.Cluster(), problems)...))
+	out.Report = report
+	out.Problems = edit.Distinct(append(out.Problems, text.Locate(text.Cluster(), problems)...))
 	return out, nil
 }
 
 // report previews the objects that would be stored.
-func (u *ui) report(r *http.Request, c *caller, text edit.Text, live edit.Live) (*preview.Report, []edit.Problem,
-	error) {
+func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text edit.Text, live edit.Live,
+) (*preview.Report, []edit.Problem, error) {
 	namespace := r.PathValue("namespace")
-	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
-	if err != nil {
-		return nil, []edit.Problem{{Message: err.Error()}}, nil
-	}
 	file := inspect.File{Cluster: cluster, IsWhole: true, Ignored: text.Ignored,
 		MachineConfigs: map[string]*unstructured.Unstructured{}}
 	for _, config := range text.Configs() {

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -27,9 +28,26 @@ type Problem struct {
 func ProblemsOf(errs field.ErrorList) []Problem {
 	var out []Problem
 	for _, err := range errs {
-		out = append(out, Problem{Field: err.Field, Message: err.ErrorBody()})
+		out = append(out, Problem{Field: err.Field, Message: MessageOf(err)})
 	}
 	return out
+}
+
+// MessageOf returns the message of an error without its field.
+func MessageOf(err *field.Error) string {
+	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid &&
+		err.Detail != "" {
+		return err.Detail
+	}
+	return err.ErrorBody()
+}
+
+// WrongType converts an error of Typed.
+func WrongType(err error) []Problem {
+	if known, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return []Problem{{Field: known.Field, Message: "must be " + known.Type.String() + ", not " + known.Value}}
+	}
+	return []Problem{{Message: err.Error()}}
 }
 
 // Distinct drops repeated problems. The API server and the preview find the same mistakes.
@@ -47,10 +65,7 @@ func Distinct(problems []Problem) []Problem {
 	return out
 }
 
-var (
-	strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
-	yamlLine    = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
-)
+var strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
 
 // Refused converts the API server's refusal of an object. It returns nil for an error that is no statement about the
 // object: a lost connection, or an expired credential.

@@ -196,16 +196,29 @@ function RemovalText({ removal, onUnprotect }: { removal: Removal; onUnprotect: 
   );
 }
 
+/** Longer lists are folded, so that the confirmation stays in sight. */
+const longest = 12;
+
 function Lines({ title, lines }: { title: string; lines?: string[] | null }) {
   if (!lines?.length) return null;
+  const list = (
+    <ul>
+      {lines.map((line) => (
+        <li key={line}>{sentence(line)}</li>
+      ))}
+    </ul>
+  );
   return (
     <section aria-label={title}>
       <h3>{title}</h3>
-      <ul>
-        {lines.map((line) => (
-          <li key={line}>{sentence(line)}</li>
-        ))}
-      </ul>
+      {lines.length > longest ? (
+        <details>
+          <summary>{lines.length} in all</summary>
+          {list}
+        </details>
+      ) : (
+        list
+      )}
     </section>
   );
 }
