@@ -112,7 +112,7 @@ func TestBriefing_RefusesWhatIsImpossible(t *testing.T) {
 		"one without a configuration": {snapshotsPath + "/plain/briefing?config=all",
 			"spec.rkeConfig.etcdSnapshotRestore"},
 		"no machine has the file": {snapshotsPath + "/plain/briefing?config=none", "the etcd restore would fail: "},
-		"nobody manages the cluster": {strings.Replace(snapshotsPath, "demo", "theirs", 1) + "/theirs/briefing",
+		"a cluster without a manager": {strings.Replace(snapshotsPath, "demo", "theirs", 1) + "/theirs/briefing",
 			"snapshot theirs is of cluster other"},
 	} {
 		p.relax()

@@ -59,7 +59,7 @@ func (l Live) Seen() (string, error) {
 	return hex.EncodeToString(sum[:digestLength]), nil
 }
 
-// digestLength is long enough that nobody finds two manifests with the same digest by accident.
+// digestLength is in bytes. It is long enough that two manifests do not have the same digest by accident.
 const digestLength = 16
 
 // IsUnchanged reports whether two versions of an object are the same for a user.
