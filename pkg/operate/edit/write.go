@@ -23,8 +23,15 @@ type Live struct {
 	Cluster *unstructured.Unstructured
 	// Configs are machine configs: those of the pools of the Cluster, and those that a text names.
 	Configs []*unstructured.Unstructured
-	// Notes say what could not be read.
-	Notes []string
+	// Unread are the machine configs that the user may not read.
+	Unread []ConfigRef
+}
+
+// IsUnread reports whether the user may not read an object.
+func (l Live) IsUnread(object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(l.Unread, func(ref ConfigRef) bool {
+		return ref.Kind == object.GetKind() && ref.Name == object.GetName()
+	})
 }
 
 // Of returns the live object with the kind and the name of another one, nil if there is none.
