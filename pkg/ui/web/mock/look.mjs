@@ -45,6 +45,31 @@ const pages = [
     click: '.machine:has-text("Unhealthy") >> nth=0',
     then: '.failed',
   },
+  { name: 'cluster-snapshots', server: 'full', path: `${demo}?tab=snapshots`, ready: '.snapshots' },
+  {
+    name: 'cluster-restore',
+    server: 'full',
+    path: `${demo}?tab=snapshots`,
+    ready: '.snapshots',
+    click: ['.snapshots button >> nth=3', 'text=Data and configuration', 'dialog >> text=Preview'],
+    then: 'dialog >> text=to confirm',
+  },
+  {
+    name: 'cluster-rotate',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Rotate certificates', 'dialog >> text=Preview'],
+    then: '.effect-summary',
+  },
+  {
+    name: 'cluster-delete',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Delete the cluster'],
+    then: 'text=Holds the deletion',
+  },
   { name: 'cluster-events', server: 'full', path: `${demo}?tab=events`, ready: '.events' },
   { name: 'cluster-log', server: 'full', path: `${demo}?tab=log`, ready: '.log' },
   { name: 'cluster-yaml', server: 'full', path: `${demo}?tab=yaml`, ready: '.cm-line' },
@@ -133,7 +158,7 @@ async function open(context, page, origin) {
     await tab.keyboard.type(page.type[1] ?? '');
   }
   if (page.click) {
-    await tab.click(page.click);
+    for (const each of [page.click].flat()) await tab.click(each);
     await tab.waitForSelector(page.then);
   }
   await tab.waitForTimeout(500);
