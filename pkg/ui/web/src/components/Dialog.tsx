@@ -44,6 +44,12 @@ export function Dialog({ title, onClose, busy = false, wide = false, children }:
         event.preventDefault();
         leave();
       }}
+      onClose={() => {
+        // A browser closes a dialog at the second Escape, whatever the page says.
+        if (box.current?.open) return;
+        if (busy) box.current?.showModal();
+        else onClose();
+      }}
     >
       <div className="dialog-head">
         <h2 id={heading}>{title}</h2>

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
 import { getJSON, request } from '../../api/client';
 import type { Access, Problem } from '../../api/types';
+import { useSettled } from '../../lib/settled';
 import type { Drivers, ManifestRequest, Releases } from './types';
 
 const minute = 60_000;
@@ -25,7 +25,7 @@ export function useReleases() {
 
 /** What the user may do with clusters in a namespace. A half-typed name is a request that nobody needs. */
 export function useAccess(namespace: string) {
-  const settled = useSettled(namespace, typingPause);
+  const settled = useSettled(namespace);
   return useQuery({
     queryKey: ['access', settled],
     queryFn: ({ signal }) => getJSON<Access>(`namespaces/${encodeURIComponent(settled)}/access`, signal),
@@ -39,12 +39,10 @@ export interface MadeManifest {
   problems?: Problem[];
 }
 
-const typingPause = 300;
-
 /** The manifest of a form. Between two answers it keeps the earlier one, and "current" is false. */
 export function useManifest(values: ManifestRequest, enabled: boolean) {
   const body = JSON.stringify(values);
-  const settled = useSettled(body, typingPause);
+  const settled = useSettled(body);
   const query = useQuery({
     queryKey: ['new manifest', settled],
     queryFn: async ({ signal }) => {
@@ -58,14 +56,4 @@ export function useManifest(values: ManifestRequest, enabled: boolean) {
     placeholderData: keepPreviousData,
   });
   return { ...query, current: settled === body && query.isSuccess && !query.isPlaceholderData };
-}
-
-/** A value that follows another one when it stays the same for some milliseconds. */
-function useSettled<T>(value: T, pause: number): T {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), pause);
-    return () => clearTimeout(timer);
-  }, [value, pause]);
-  return settled;
 }

@@ -1,0 +1,188 @@
+import { Button } from '@mantine/core';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { useEffect, useRef, useState } from 'react';
+import { ApiError } from '../../api/client';
+import { ChangePanel } from '../../change/ChangePanel';
+import { useChange, type Change } from '../../change/useChange';
+import { sentence } from '../../components/Command';
+import { Notice } from '../../components/Notice';
+import { rows, useCluster } from '../../live/hooks';
+import { useTitle } from '../../layout/Shell';
+import { useChosenNamespaces } from '../../session/namespaces';
+import { ClusterFields } from './ClusterFields';
+import { distributionOf, emptyForm, newPool, placeProblems, runningVersions } from './form';
+import { ManifestCard } from './ManifestCard';
+import { PoolCard } from './PoolCard';
+import { useCreateForm, type CreateForm } from './useCreateForm';
+import './create.css';
+
+const route = getRouteApi('/create');
+
+/** Makes a cluster: a form and its manifest side by side, then the preview, then one write. */
+export function CreatePage() {
+  useTitle('Create a cluster');
+  const chosen = useChosenNamespaces();
+  const { namespace } = route.useSearch();
+  const create = useCreateForm(() => {
+    const first = namespace ?? chosen.split(',')[0];
+    const clusters = rows.snapshot().clusterList;
+    const version = runningVersions(clusters, 'rke2')[0] ?? runningVersions(clusters, 'k3s')[0] ?? '';
+    return emptyForm(first || 'fleet-default', distributionOf(version), version);
+  });
+  const change = useChange(create.target);
+  const box = useRef<HTMLDivElement>(null);
+  return (
+    <>
+      <header className="create-head">
+        <nav aria-label="Path" className="path dim">
+          <Link to="/clusters">Clusters</Link> <span aria-hidden="true">/</span>
+        </nav>
+        <h1>Create a cluster</h1>
+      </header>
+      <div className="create" ref={box}>
+        <Form create={create} change={change} />
+        <div className="create-side">
+          <ManifestCard create={create} problems={change.text === create.text ? change.answer?.problems : undefined} />
+          <Finish create={create} change={change} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Form({ create, change }: { create: CreateForm; change: Change }) {
+  const { form, set, driver } = create;
+  const isDone = change.phase === 'applying' || change.phase === 'applied';
+  const fromPreview = placeProblems((change.text === create.text && change.answer?.problems) || []).errors;
+  const errors = { ...fromPreview, ...create.shown };
+  return (
+    <form
+      className="create-form"
+      aria-label="Cluster"
+      onSubmit={(event) => event.preventDefault()}
+      onBlur={(event) => create.touch((event.target as HTMLInputElement).name)}
+      noValidate
+    >
+      {create.isByHand && (
+        <Notice
+          tone="off"
+          action={
+            <Button size="compact-sm" variant="default" onClick={create.useForm} disabled={isDone}>
+              Use the form again
+            </Button>
+          }
+        >
+          You edit the YAML, so the form does not write it. The form replaces your edits when you use it again.
+        </Notice>
+      )}
+      <fieldset className="create-fields" disabled={create.isByHand || isDone}>
+        <legend className="visually-hidden">Fields of the cluster</legend>
+        <ClusterFields create={create} errors={errors} />
+        {form.driver ? (
+          <section className="card" aria-label="Pools">
+            <div className="card-head">
+              <h2>Pools</h2>
+            </div>
+            <div className="card-body pool-list">
+              {form.pools.map((pool, i) => (
+                <PoolCard
+                  key={`${form.driver} ${pool.id}`}
+                  pool={pool}
+                  path={`pools[${i}]`}
+                  driver={driver}
+                  errors={errors}
+                  onChange={(next) => set({ pools: form.pools.map((old) => (old.id === next.id ? next : old)) })}
+                  onRemove={
+                    form.pools.length > 1
+                      ? () => set({ pools: form.pools.filter((old) => old.id !== pool.id) })
+                      : undefined
+                  }
+                />
+              ))}
+              {errors.pools && <p className="field-error">{errors.pools}</p>}
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() => set({ pools: [...form.pools, newPool(form.pools)] })}
+              >
+                Add a pool
+              </Button>
+            </div>
+          </section>
+        ) : (
+          <Notice tone="off">
+            The cluster starts with the hosts that you register. Its page gives the command for them.
+          </Notice>
+        )}
+      </fieldset>
+    </form>
+  );
+}
+
+function Finish({ create, change }: { create: CreateForm; change: Change }) {
+  const { text, isCurrent, isByHand, errors, others, target } = create;
+  const [wanted, setWanted] = useState(false);
+  const failed = Object.keys(errors).length > 0;
+  useEffect(() => {
+    if (!wanted || !isCurrent) return;
+    setWanted(false);
+    if (isByHand || !failed) void change.preview(text);
+    else focusFirstError();
+  }, [wanted, isCurrent, isByHand, failed, text, change]);
+  useOpenWhenCreated(change, target);
+  if (change.phase === 'applied')
+    return (
+      <Notice tone="good">
+        Cluster{' '}
+        <Link to="/clusters/$namespace/$name" params={target}>
+          {target.name}
+        </Link>{' '}
+        is created.
+      </Notice>
+    );
+  return (
+    <>
+      {create.made.error && !isByHand && <Notice tone="bad">{sentence(create.made.error.message)}</Notice>}
+      {others.map(({ field, message }) => (
+        <Notice key={`${field} ${message}`} tone="bad">
+          {field && <b>{field}: </b>}
+          {sentence(message)}
+        </Notice>
+      ))}
+      <ChangePanel
+        change={change}
+        text={text}
+        applyLabel="Create"
+        disabled={wanted || !text}
+        unconfirmed={!isCurrent || (failed && !isByHand)}
+        onPreview={() => {
+          create.attempt();
+          setWanted(true);
+        }}
+      />
+      {change.error instanceof ApiError && change.error.reason === 'AlreadyExists' && (
+        <p>
+          <Link to="/clusters/$namespace/$name" params={target}>
+            Show cluster {target.name}
+          </Link>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The page of the cluster needs its row. A user who does not follow its namespace gets a link instead. */
+function useOpenWhenCreated(change: Change, target: { namespace: string; name: string }) {
+  const navigate = route.useNavigate();
+  const { namespace, name } = target;
+  const exists = useCluster(namespace, name) !== undefined;
+  const isReady = change.phase === 'applied' && exists;
+  useEffect(() => {
+    if (isReady) void navigate({ to: '/clusters/$namespace/$name', params: { namespace, name }, replace: true });
+  }, [isReady, navigate, namespace, name]);
+}
+
+function focusFirstError() {
+  // The fields show their errors after the next rendering.
+  requestAnimationFrame(() => document.querySelector<HTMLElement>('.create [aria-invalid="true"]')?.focus());
+}
