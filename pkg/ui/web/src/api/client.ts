@@ -1,4 +1,4 @@
-import type { Session } from './types';
+import type { Problem, Session } from './types';
 
 const base = '/ui/api/v1/';
 
@@ -9,6 +9,8 @@ export class ApiError extends Error {
     readonly reason: string,
     message: string,
     readonly retryAfter?: number,
+    /** Why the server refused a manifest or a form. */
+    readonly problems?: Problem[],
   ) {
     super(message);
   }
@@ -56,8 +58,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
 async function errorOf(response: Response): Promise<ApiError> {
   const retryAfter = Number(response.headers.get('Retry-After')) || undefined;
   try {
-    const body = (await response.json()) as { error: string; reason: string };
-    return new ApiError(response.status, body.reason, body.error, retryAfter);
+    const body = (await response.json()) as { error: string; reason: string; problems?: Problem[] };
+    return new ApiError(response.status, body.reason, body.error, retryAfter, body.problems ?? undefined);
   } catch {
     return new ApiError(response.status, 'Internal', `The server answers with status ${response.status}.`, retryAfter);
   }

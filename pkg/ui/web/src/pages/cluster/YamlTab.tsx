@@ -5,14 +5,15 @@ import { search, searchKeymap } from '@codemirror/search';
 import { Annotation, EditorState, Transaction } from '@codemirror/state';
 import { EditorView, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
+import { Button } from '@mantine/core';
 import { useEffect, useRef, useState } from 'react';
 import { useObjectText } from '../../api/queries';
-import { Command } from '../../components/Command';
+import { ChangePanel } from '../../change/ChangePanel';
+import { useChange } from '../../change/useChange';
 import { Failure } from '../../components/Notice';
 import { styleNonce } from '../../theme';
 import type { ClusterName } from './ClusterPage';
 import { Placeholder } from './OverviewTab';
-import { Preview } from './Preview';
 
 /** Marks texts that the user did not type. */
 const fromServer = Annotation.define<boolean>();
@@ -56,6 +57,7 @@ export default function YamlTab({ namespace, name }: ClusterName) {
   const view = useRef<EditorView>(null);
   const [edited, setEdited] = useState(false);
   const [editable, setEditable] = useState(false);
+  const change = useChange({ namespace, name });
   const loaded = data !== undefined;
   useEffect(() => {
     if (!loaded || !box.current) return;
@@ -77,23 +79,30 @@ export default function YamlTab({ namespace, name }: ClusterName) {
     if (!edited && data !== view.current?.state.doc.toString()) show(data);
   }, [data, edited, editable]);
   if (!loaded) return error ? <Failure error={error} retry={refetch} /> : <Placeholder lines={12} />;
+  const read = () => view.current?.state.doc.toString() ?? '';
+  const leave = () => {
+    show(data);
+    change.reset();
+    setEditable(false);
+  };
   return (
     <>
-      <Preview
-        namespace={namespace}
-        name={name}
-        editable={editable}
-        edit={() => setEditable(true)}
-        edited={edited}
-        read={() => view.current?.state.doc.toString() ?? ''}
-        leave={() => {
-          show(data);
-          setEditable(false);
-        }}
-      />
+      {editable ? (
+        <ChangePanel
+          change={change}
+          text={edited ? read() : undefined}
+          extra={
+            <Button variant="default" onClick={leave}>
+              Discard the edit
+            </Button>
+          }
+        />
+      ) : (
+        <Button variant="default" onClick={() => setEditable(true)}>
+          Edit
+        </Button>
+      )}
       <div className="card yaml" ref={box} />
-      <p className="dim edit-hint">To change the cluster:</p>
-      <Command text={`kubectl -n ${namespace} edit clusters.provisioning.cattle.io ${name}`} />
     </>
   );
 }

@@ -1,4 +1,4 @@
-import type { PreviewReport } from '../../api/types';
+import type { PreviewReport } from '../api/types';
 
 /** The effects on a machine, the strongest last. */
 const effects: Record<string, string> = {
@@ -29,4 +29,15 @@ export function changedMachines(report: PreviewReport) {
   return (report.machines ?? [])
     .filter((machine) => machine.class !== 'None' || machine.problem || machine.held)
     .sort((a, b) => (a.stage ?? 0) - (b.stage ?? 0));
+}
+
+/** Texts that concern the whole edit: oddities of the configuration, operations that wait, and notes. */
+export function textsOf(report: PreviewReport): string[] {
+  return [
+    ...(report.warnings ?? []).map(({ field, message }) => `${field}: ${message}`),
+    ...(report.operations ?? []).flatMap(({ field, problem, stuck, held }) => {
+      const why = problem ?? stuck ?? held;
+      return why ? [`${field}: ${why}`] : [];
+    }),
+  ];
 }
