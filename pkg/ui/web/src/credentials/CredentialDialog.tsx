@@ -32,9 +32,7 @@ export default function CredentialDialog(props: Props) {
   return (
     <Dialog title={title} onClose={onClose} busy={busy}>
       {drivers.error && <Failure error={drivers.error} retry={() => void drivers.refetch()} />}
-      {drivers.data && (
-        <CredentialForm {...props} drivers={drivers.data.items ?? []} busy={busy} setBusy={setBusy} />
-      )}
+      {drivers.data && <CredentialForm {...props} drivers={drivers.data.items ?? []} busy={busy} setBusy={setBusy} />}
     </Dialog>
   );
 }

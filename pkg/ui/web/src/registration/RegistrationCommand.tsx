@@ -8,7 +8,15 @@ import { Failure, Notice } from '../components/Notice';
 import { useSettled } from '../lib/settled';
 import { formatExact } from '../lib/time';
 import { useMachines } from '../live/hooks';
-import { hostRoles, missingRoles, noOptions, optionOf, queryOf, type HostOptions, type HostRole } from './registration';
+import {
+  hostRoles,
+  missingRoles,
+  noOptions,
+  optionOf,
+  queryOf,
+  type HostOptions,
+  type HostRole,
+} from './registration';
 import './registration.css';
 
 interface Registration {
@@ -60,7 +68,11 @@ function Options({
   errors: Record<string, string>;
   set: (change: Partial<HostOptions>) => void;
 }) {
-  const field = (name: 'labels' | 'taints' | 'address' | 'internalAddress' | 'nodeName', label: string, hint: string) => (
+  const field = (
+    name: 'labels' | 'taints' | 'address' | 'internalAddress' | 'nodeName',
+    label: string,
+    hint: string,
+  ) => (
     <TextInput
       label={label}
       description={hint}
@@ -106,8 +118,7 @@ function Commands({ registration: { command, insecureCommand, expires } }: { reg
 }
 
 function Problem({ error, retry }: { error: unknown; retry: () => void }) {
-  if (error instanceof ApiError && error.status === 404)
-    return <Notice tone="busy">{sentence(error.message)}</Notice>;
+  if (error instanceof ApiError && error.status === 404) return <Notice tone="busy">{sentence(error.message)}</Notice>;
   return <Failure error={error} retry={retry} />;
 }
 

@@ -19,8 +19,7 @@ export interface HostOptions {
 }
 
 /** Reports whether a cluster is one of existing hosts, and so has a registration command. */
-export const isOfHosts = (cluster: Pick<Cluster, 'imported' | 'pools'>) =>
-  !cluster.imported && !cluster.pools?.length;
+export const isOfHosts = (cluster: Pick<Cluster, 'imported' | 'pools'>) => !cluster.imported && !cluster.pools?.length;
 
 /** The roles that no host has. A cluster starts when each role has a host. */
 export function missingRoles(machines: readonly Pick<Machine, 'roles' | 'state'>[]): HostRole[] {
@@ -43,7 +42,13 @@ const split = (text: string) => text.split(/[\s,]+/).filter(Boolean);
 export function queryOf(options: HostOptions): string {
   const query = new URLSearchParams();
   const add = (name: string, value: string) => value && query.append(name, value);
-  add('roles', hostRoles.map(({ value }) => value).filter((role) => options.roles.includes(role)).join(','));
+  add(
+    'roles',
+    hostRoles
+      .map(({ value }) => value)
+      .filter((role) => options.roles.includes(role))
+      .join(','),
+  );
   split(options.labels).forEach((label) => add('labels', label));
   split(options.taints).forEach((taint) => add('taints', taint));
   add('address', options.address.trim());

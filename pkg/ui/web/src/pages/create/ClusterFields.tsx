@@ -93,10 +93,7 @@ function MachinesFrom({ create, errors }: Props) {
         rightSection={chevron}
         data={[
           { value: '', label: 'Existing hosts' },
-          ...(drivers.data?.items ?? []).map(({ name, displayName }) => ({
-            value: name,
-            label: displayName || name,
-          })),
+          ...(drivers.data?.items ?? []).map(({ name, displayName }) => ({ value: name, label: displayName || name })),
         ]}
         value={form.driver}
         error={errors.driver}

@@ -60,7 +60,8 @@ export function ConfigFields(props: Props) {
           onClick={() => (all ? hide() : setAll(true))}
         >
           <Icon name="right" size={12} />
-          {first.length ? `${rest.length} more fields` : `${rest.length} fields`} of {driver.displayName || driver.name}
+          {first.length ? `${rest.length} more fields` : `${rest.length} fields`} of{' '}
+          {driver.displayName || driver.name}
         </button>
       )}
       {all && rest.length > 0 && (

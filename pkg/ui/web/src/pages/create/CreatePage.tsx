@@ -60,7 +60,7 @@ function Form({ create, change }: { create: CreateForm; change: Change }) {
       className="create-form"
       aria-label="Cluster"
       onSubmit={(event) => event.preventDefault()}
-      onBlur={(event) => create.touch((event.target as HTMLInputElement).name)}
+      onBlur={({ target }: { target: Element }) => create.touch(target.getAttribute('name') ?? '')}
       noValidate
     >
       {create.isByHand && (

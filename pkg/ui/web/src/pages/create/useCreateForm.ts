@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from 'react';
 import { useClusters } from '../../live/hooks';
 import { useAccess, useDrivers, useManifest } from './api';
-import { checkForm, emptyForm, placeProblems, toRequest, visibleErrors, type FormValues } from './form';
+import { checkForm, placeProblems, toRequest, visibleErrors, type FormValues } from './form';
 import { targetOf } from './manifest';
 
 /** The state of the page: the form, the manifest that it makes, and the text of a user who edits by hand. */
@@ -13,7 +13,10 @@ export function useCreateForm(initial: () => FormValues) {
   const clusters = useClusters();
   const drivers = useDrivers();
   const access = useAccess(form.namespace.trim());
-  const made = useManifest(useMemo(() => toRequest(form), [form]), hand === undefined);
+  const made = useManifest(
+    useMemo(() => toRequest(form), [form]),
+    hand === undefined,
+  );
   // A form with problems can have no manifest. The last one stays visible.
   const last = useRef('');
   if (made.data?.manifest) last.current = made.data.manifest;
@@ -49,6 +52,3 @@ export function useCreateForm(initial: () => FormValues) {
 }
 
 export type CreateForm = ReturnType<typeof useCreateForm>;
-
-/** What the page begins with. */
-export { emptyForm };
