@@ -10,6 +10,7 @@ import { extname, join, normalize } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as answers from './answers.mjs';
+import * as create from './create.mjs';
 import { makeFleet } from './data.mjs';
 
 const { values: flags } = parseArgs({
@@ -115,6 +116,12 @@ function change() {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
+function add(row) {
+  fleet.clusters.push(row);
+  for (const stream of streams)
+    if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
+}
+
 function clusterAnswer(namespace, name, what) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
@@ -156,7 +163,7 @@ function answer(path) {
     };
   }
   if (parts[2] === 'access')
-    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? 'view' : 'none' } };
+    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? 'edit' : 'none' } };
   if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4]);
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
@@ -188,7 +195,7 @@ async function handle(request, response) {
   if (path === 'session') out = await sessionAnswer(request, response, signedIn);
   else if (!signedIn) out = problem(401, 'Unauthorized', 'sign in first');
   else if (path === 'stream') return openStream(request, response, url.searchParams);
-  else out = answer(path);
+  else out = (await create.answer(request, path, url.searchParams, fleet, add)) ?? answer(path);
   response.writeHead(out.status, { 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));
 }

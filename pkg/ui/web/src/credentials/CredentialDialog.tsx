@@ -3,6 +3,7 @@ import { useRef, useState, type FormEvent } from 'react';
 import { ApiError, messageOf } from '../api/client';
 import { sentence } from '../components/Command';
 import { Dialog } from '../components/Dialog';
+import { chevron } from '../components/Icon';
 import { Failure, Notice } from '../components/Notice';
 import { announce } from '../lib/announce';
 import { labelOf, sharedNamespace } from '../pages/create/form';
@@ -104,7 +105,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
             label="Namespace"
             description={
               namespace.trim() === sharedNamespace
-                ? 'For clusters of several namespaces. Each user of it needs access to it.'
+                ? 'For clusters of several namespaces, which need a permission to use it.'
                 : 'Only clusters of this namespace can use the credential.'
             }
             value={namespace}
@@ -133,7 +134,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
       )}
       {errors[''] && <Notice tone="bad">{errors['']}</Notice>}
       {failure !== undefined && <Refusal error={failure} />}
-      <div className="dialog-buttons">
+      <div className="credential-buttons">
         <Button variant="default" onClick={on.onClose} disabled={busy}>
           Cancel
         </Button>
@@ -171,6 +172,7 @@ function DriverSelect({
   return (
     <NativeSelect
       label="Driver"
+      rightSection={chevron}
       data={drivers.map(({ name, displayName }) => ({ value: name, label: displayName || name }))}
       value={value}
       error={error}

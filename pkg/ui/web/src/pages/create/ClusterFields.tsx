@@ -2,7 +2,7 @@ import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { useAdministration } from '../../api/queries';
 import { sentence } from '../../components/Command';
-import { Icon } from '../../components/Icon';
+import { chevron } from '../../components/Icon';
 import { Notice } from '../../components/Notice';
 import { useClusters } from '../../live/hooks';
 import { useNamespaces } from '../../session/namespaces';
@@ -78,8 +78,6 @@ export function ClusterFields(props: Props) {
     </>
   );
 }
-
-const chevron = <Icon name="down" size={12} />;
 
 function MachinesFrom({ create, errors }: Props) {
   const { form, set, drivers } = create;

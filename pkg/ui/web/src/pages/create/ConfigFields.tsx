@@ -1,6 +1,6 @@
 import { ActionIcon, Button, NativeSelect, TextInput } from '@mantine/core';
 import { useMemo, useState } from 'react';
-import { Icon } from '../../components/Icon';
+import { chevron, Icon } from '../../components/Icon';
 import { fieldsOf, firstFields, type Field, type FieldErrors } from './form';
 import type { Driver } from './types';
 
@@ -117,6 +117,7 @@ function ConfigField({ field, name, value, error, onChange }: FieldProps) {
     return (
       <NativeSelect
         {...common}
+        rightSection={chevron}
         data={[
           { value: '', label: initial ? `Default: ${label(initial)}` : 'Not set' },
           ...values.map((text) => ({ value: text, label: label(text) })),

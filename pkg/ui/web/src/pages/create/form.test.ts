@@ -121,8 +121,8 @@ test('required fields, set fields and failed fields are the first', () => {
 test.each([
   ['instanceType', 'Instance type'],
   ['diskSizeGB', 'Disk size GB'],
-  ['vpcId', 'Vpc id'],
-  ['sshUser', 'Ssh user'],
+  ['vpcId', 'VPC ID'],
+  ['sshUser', 'SSH user'],
 ])('the field %s is called "%s"', (name, want) => {
   expect(labelOf(name)).toBe(want);
 });

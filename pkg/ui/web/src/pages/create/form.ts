@@ -168,11 +168,17 @@ function initialOf(value: unknown): string {
   return Array.isArray(value) ? value.join(', ') : String(value);
 }
 
+const acronyms = new Set('ami api ca cpu dns ebs gpu iam id ip ssh ssl tls uri url uuid vm vpc'.split(' '));
+
 /** The name of a field as words: instanceType is "Instance type". */
 export function labelOf(name: string): string {
   const words = name.replace(/([a-z\d])([A-Z])/g, '$1 $2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1 $2');
-  const lower = words.replace(/\b[A-Z][a-z]+/g, (word) => word.toLowerCase());
-  return lower.charAt(0).toUpperCase() + lower.slice(1);
+  const written = words.split(/[\s_-]+/).map((word) => {
+    if (acronyms.has(word.toLowerCase())) return word.toUpperCase();
+    return /^[A-Z][a-z]/.test(word) ? word.toLowerCase() : word;
+  });
+  const text = written.join(' ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The fields that a form shows before its user asks for all: required ones, set ones, and those with an error. */
