@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"mime"
@@ -9,13 +8,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/kubeconfig"
@@ -26,10 +22,6 @@ import (
 const (
 	// callTime limits one request to the API server.
 	callTime = 30 * time.Second
-	// maxManifest is the size in bytes of the largest manifest to preview.
-	maxManifest = 1 << 20
-	// maxPools and maxMachines limit what a manifest to preview requests. A preview lists every new machine.
-	maxPools, maxMachines = 200, 10_000
 	// maxLog is the size in bytes of the largest log. The end of a longer one is missing.
 	maxLog = 8 << 20
 	// logLines is how many last lines of a machine's log are shown.
@@ -73,60 +65,6 @@ func (u *ui) getExplain(w http.ResponseWriter, r *http.Request, c *caller) error
 	}
 	writeJSON(w, http.StatusOK, explanation)
 	return nil
-}
-
-func (u *ui) postPreview(w http.ResponseWriter, r *http.Request, c *caller) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxManifest))
-	if err != nil {
-		return failure{http.StatusRequestEntityTooLarge, reasonInvalid, "the manifest is larger than 1 MiB", 0}
-	}
-	file, err := inspect.ParseFile(data)
-	if err != nil {
-		return invalid(err.Error())
-	}
-	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	if file.Cluster.Name != name || file.Cluster.Namespace != "" && file.Cluster.Namespace != namespace {
-		return invalid(fmt.Sprintf("the manifest is of Cluster %s/%s, and not of %s/%s", file.Cluster.Namespace,
-			file.Cluster.Name, namespace, name))
-	}
-	if err := checkSize(file.Cluster); err != nil {
-		return err
-	}
-	reader, err := u.reader(r, c)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	report, err := reader.Preview(file)
-	if err != nil {
-		return asInvalid(err)
-	}
-	writeJSON(w, http.StatusOK, report)
-	return nil
-}
-
-// checkSize refuses a manifest whose preview would need much memory. A few bytes can request millions of machines.
-func checkSize(cluster *provv1.Cluster) error {
-	if cluster.Spec.RKEConfig == nil {
-		return nil
-	}
-	pools, sum := cluster.Spec.RKEConfig.MachinePools, int64(0)
-	for i := range pools {
-		sum += int64(max(topology.Wanted(&pools[i]), 0))
-	}
-	if len(pools) > maxPools || sum > maxMachines {
-		return invalid(fmt.Sprintf("the manifest requests %d machines in %d pools; the UI previews at most %d in %d, "+
-			"and drover preview has no limit", sum, len(pools), maxMachines, maxPools))
-	}
-	return nil
-}
-
-// asInvalid converts an error of the preview that is no answer of the API server: the manifest has a mistake.
-func asInvalid(err error) error {
-	if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
-		return err
-	}
-	return invalid(err.Error())
 }
 
 func (u *ui) getClusterLog(w http.ResponseWriter, r *http.Request, c *caller) error {
@@ -255,39 +193,4 @@ func (u *ui) kubeconfig(cluster *provv1.Cluster, way proxy.Proxied) ([]byte, err
 	kubeconfig.AddNamed(written, cluster.Name, cluster,
 		kubeconfig.Plugin(file, context, kubeconfig.TokenOf(cluster)))
 	return clientcmd.Write(*written)
-}
-
-// written removes what a user does not write. The version changes with each status, and copies of the object hide the
-// annotations of the user.
-func written(cluster *unstructured.Unstructured) {
-	delete(cluster.Object, "status")
-	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-		unstructured.RemoveNestedField(cluster.Object, "metadata", name)
-	}
-	annotations := cluster.GetAnnotations()
-	for _, name := range copies {
-		delete(annotations, name)
-	}
-	if len(annotations) == 0 {
-		annotations = nil
-	}
-	cluster.SetAnnotations(annotations)
-}
-
-// getManifest writes the Cluster as a user would write it.
-func (u *ui) getManifest(w http.ResponseWriter, r *http.Request, c *caller) error {
-	cluster, err := u.cluster(r, c)
-	if err != nil {
-		return err
-	}
-	written(cluster)
-	data, err := yaml.Marshal(cluster.Object)
-	if err != nil {
-		return fmt.Errorf("encode the Cluster: %w", err)
-	}
-	header := w.Header()
-	header.Set("Content-Type", textYAML)
-	header.Set("Cache-Control", "no-store")
-	_, err = bytes.NewReader(data).WriteTo(w)
-	return err
 }

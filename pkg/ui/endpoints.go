@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 	"github.com/drover-io/drover/pkg/operate/inspect"
-	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
 const (
@@ -72,7 +72,14 @@ func endpoints() []endpoint {
 		{method: "GET", path: "v1/" + clusterPath + "explain", summary: "What the planner does and waits for",
 			isHeavy: true, answer: inspect.Explanation{}, handle: (*ui).getExplain},
 		{method: "POST", path: "v1/" + clusterPath + "preview", summary: "What an edited manifest would do to machines",
-			isHeavy: true, body: textYAML, answer: preview.Report{}, handle: (*ui).postPreview},
+			isHeavy: true, body: textYAML, answer: previewBody{}, handle: (*ui).postPreview},
+		{method: "PUT", path: "v1/" + strings.TrimSuffix(clusterPath, "/"),
+			summary: "Write a manifest that was previewed: If-Match for an edit, If-None-Match for a new cluster",
+			body:    textYAML, answer: writtenBody{}, handle: (*ui).putCluster},
+		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
+			answer: removalBody{}, handle: (*ui).getRemoval},
+		{method: "DELETE", path: "v1/" + strings.TrimSuffix(clusterPath, "/"),
+			summary: "Delete a cluster whose removal was shown", handle: (*ui).deleteCluster},
 		{method: "GET", path: "v1/" + clusterPath + "logs", summary: "The provisioning log", answer: textPlain,
 			handle: (*ui).getClusterLog},
 		{method: "GET", path: "v1/" + clusterPath + "events", summary: "Events of a cluster and its machines",
@@ -81,7 +88,7 @@ func endpoints() []endpoint {
 			answer: anyBytes, handle: (*ui).getKubeconfig},
 		{method: "GET", path: "v1/" + clusterPath + "supportbundle", summary: "A support bundle without secrets",
 			isHeavy: true, answer: gzipTar, handle: (*ui).getSupportBundle},
-		{method: "GET", path: "v1/" + clusterPath + "manifest", summary: "The Cluster without its status",
+		{method: "GET", path: "v1/" + clusterPath + "manifest", summary: "The Cluster and its machine configs",
 			answer: textYAML, handle: (*ui).getManifest},
 		{method: "GET", path: "v1/" + machinePath + "plan", summary: "A summary of a machine's plan",
 			answer: planBody{}, handle: (*ui).getPlan},
@@ -141,7 +148,8 @@ func (u *ui) serve(e endpoint, w http.ResponseWriter, r *http.Request) {
 		if f.reason == reasonInternal && r.Context().Err() == nil { // a browser that leaves is no problem
 			u.opts.Log.WithError(err).WithField("endpoint", e.path).Warn("Cannot answer a request of the UI")
 		}
-		writeFailure(w, f)
+		refused, _ := errors.AsType[refusal](err)
+		writeFailure(w, f, refused.problems...)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-io/drover/pkg/operate/apply"
+	"github.com/drover-io/drover/pkg/operate/edit"
 )
 
 // Reasons of failures.
@@ -21,6 +24,11 @@ const (
 	reasonTooMany      = "TooManyRequests"
 	reasonTimeout      = "Timeout"
 	reasonInternal     = "Internal"
+	// reasonChanged means that the Cluster is not the one that was previewed. Nothing was written.
+	reasonChanged = "Changed"
+	reasonExists  = "AlreadyExists"
+	// reasonUnknown means that a write may have taken effect.
+	reasonUnknown = "Unknown"
 )
 
 // failure is the error of a request.
@@ -39,6 +47,23 @@ func (f failure) Error() string { return f.message }
 type errorBody struct {
 	Error  string `json:"error"`
 	Reason string `json:"reason"`
+}
+
+// failureBody is the JSON of a failure. The problems say why a write was refused.
+type failureBody struct {
+	errorBody
+	Problems []edit.Problem `json:"problems,omitempty"`
+}
+
+// refusal is the error of a write that was refused because of what the user has typed.
+type refusal struct{ problems []edit.Problem }
+
+// Error implements error.
+func (r refusal) Error() string {
+	if len(r.problems) == 0 {
+		return "the change is not valid"
+	}
+	return r.problems[0].Message
 }
 
 func invalid(message string) failure {
@@ -69,11 +94,14 @@ func failureOf(err error) failure {
 	if known, ok := errors.AsType[failure](err); ok {
 		return known
 	}
+	if known, ok := writeFailureOf(err); ok {
+		return known
+	}
 	if _, ok := errors.AsType[keyError](err); ok {
 		return failure{http.StatusInternalServerError, reasonInternal,
 			"the server cannot read the key that seals sessions; its log says why", 0}
 	}
-	text := strings.ReplaceAll(err.Error(), adviceOfCommands, "")
+	text := sentence(err)
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return unauthorized("the management cluster no longer accepts the token; sign in again")
@@ -91,11 +119,33 @@ func failureOf(err error) failure {
 	return failure{http.StatusInternalServerError, reasonInternal, text, 0}
 }
 
-func writeFailure(w http.ResponseWriter, f failure) {
+func sentence(err error) string { return strings.ReplaceAll(err.Error(), adviceOfCommands, "") }
+
+// writeFailureOf converts an error of a write.
+func writeFailureOf(err error) (failure, bool) {
+	var partial *apply.PartialError
+	switch {
+	case errors.As(err, &refusal{}):
+		return failure{http.StatusUnprocessableEntity, reasonInvalid, sentence(err), 0}, true
+	case errors.As(err, &partial), errors.Is(err, apply.ErrUnknown):
+		code := http.StatusBadGateway
+		if errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
+			code = http.StatusGatewayTimeout
+		}
+		return failure{code, reasonUnknown, sentence(err), 0}, true
+	case errors.Is(err, edit.ErrChanged):
+		return failure{http.StatusPreconditionFailed, reasonChanged, sentence(err), 0}, true
+	case errors.Is(err, apply.ErrExists):
+		return failure{http.StatusConflict, reasonExists, sentence(err), 0}, true
+	}
+	return failure{}, false
+}
+
+func writeFailure(w http.ResponseWriter, f failure, problems ...edit.Problem) {
 	if f.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((f.retry + time.Second - 1).Seconds())))
 	}
-	writeJSON(w, f.status, errorBody{f.message, f.reason})
+	writeJSON(w, f.status, failureBody{errorBody{f.message, f.reason}, problems})
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {

@@ -67,7 +67,7 @@ func (s *schemas) operation(e endpoint) object {
 			"schema": object{"type": "string"}})
 	}
 	out := object{"summary": e.summary, "responses": object{
-		"default": object{"description": "An error", "content": s.content(errorBody{})},
+		"default": object{"description": "An error", "content": s.content(failureBody{})},
 	}}
 	responses, _ := out["responses"].(object)
 	if e.answer == nil {

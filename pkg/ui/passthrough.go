@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/operate/edit"
 )
 
 const (
@@ -213,13 +215,10 @@ func withoutValues(data []byte) ([]byte, error) {
 		"the management cluster did not return the metadata alone of a Secret", 0}
 }
 
-// copies are annotations in which programs keep a copy of the object.
-var copies = []string{"kubectl.kubernetes.io/last-applied-configuration", "objectset.rio.cattle.io/applied"}
-
 func trim(object *metav1.PartialObjectMetadata) {
 	object.ManagedFields = nil
 	for name, value := range object.Annotations {
-		if slices.Contains(copies, name) || len(value) > longestAnnotation {
+		if edit.IsCopy(name) || len(value) > longestAnnotation {
 			delete(object.Annotations, name)
 		}
 	}

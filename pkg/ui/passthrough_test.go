@@ -11,7 +11,7 @@ import (
 
 func TestObjects_PassAsTheCaller(t *testing.T) {
 	applied := secretObject("team-a", "s", map[string]string{"password": "hidden-value"})
-	applied.Annotations = map[string]string{copies[0]: `{"data":{"password":"hidden-value"}}`, "short": "kept",
+	applied.Annotations = map[string]string{copyOfObject: `{"data":{"password":"hidden-value"}}`, "short": "kept",
 		"long": strings.Repeat("x", 300)}
 	f := newFakeAPI(t, cluster("team-a", "demo"), applied)
 	p := signedIn(t, f)

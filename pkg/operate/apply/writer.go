@@ -97,18 +97,21 @@ func (w *Writer) Delete(ctx context.Context, seen *provv1.Cluster) error {
 	return unwritten("delete cluster "+now.Namespace+"/"+now.Name, err)
 }
 
+// ErrUnknown says that a write may have taken effect.
+var ErrUnknown = errors.New("it may have taken effect, so look before you try again")
+
 // unwritten returns the error of a write. If it does not come from the API server, or the API server has lost its
 // storage, the result is unknown.
 func unwritten(what string, err error) error {
 	var status apierrors.APIStatus
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, edit.ErrChanged):
+		return err
 	case apierrors.IsConflict(err):
 		return edit.ErrChanged
 	case errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError &&
 		!apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%s: it may have taken effect, so look before you try again: %w", what, err)
+	return fmt.Errorf("%s: %w: %w", what, ErrUnknown, err)
 }

@@ -132,7 +132,7 @@ func Scale(cluster *provv1.Cluster, sizes Sizes) (Change, error) {
 			continue
 		}
 		if pool.Quantity == nil {
-			c.Warnings = append(c.Warnings, preview.Warning{Field: field(name),
+			c.Warnings = append(c.Warnings, preview.Warning{Field: sizeField(name),
 				Message: "the Cluster had no size of this pool; another program that sizes the pool loses it"})
 		}
 		pool.Quantity = &size
@@ -141,7 +141,7 @@ func Scale(cluster *provv1.Cluster, sizes Sizes) (Change, error) {
 	return c, nil
 }
 
-func field(pool string) string { return "spec.rkeConfig.machinePools[" + pool + "].quantity" }
+func sizeField(pool string) string { return "spec.rkeConfig.machinePools[" + pool + "].quantity" }
 
 // poolsOf names the pools of a cluster for an error.
 func poolsOf(pools []provv1.RKEMachinePool) string {

@@ -22,6 +22,9 @@ type File struct {
 	Cluster *provv1.Cluster
 	// MachineConfigs by kind and name.
 	MachineConfigs map[string]*unstructured.Unstructured
+	// IsWhole means that the Cluster is all that would be stored. Otherwise the live Cluster adds what programs write
+	// and the file omits.
+	IsWhole bool
 	// Ignored are the other objects in the file.
 	Ignored []string
 }

@@ -167,7 +167,12 @@ func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input,
 	cluster := file.Cluster.DeepCopy()
 	cluster.Namespace = r.namespace
 	cluster.Status.ClusterName = unnamed
-	if live != nil {
+	switch {
+	case live == nil:
+	case file.IsWhole:
+		cluster.ObjectMeta, cluster.Status = *live.ObjectMeta.DeepCopy(), *live.Status.DeepCopy()
+		cluster.Labels, cluster.Annotations = file.Cluster.Labels, file.Cluster.Annotations
+	default:
 		cluster = merge(live, file.Cluster)
 	}
 	cluster, restored, err := r.restored(cluster, controlPlane)

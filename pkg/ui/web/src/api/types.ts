@@ -88,6 +88,26 @@ export interface Access {
   clusters: 'view' | 'edit' | 'none';
 }
 
+/** The Kubernetes minors that the server knows, the oldest first, and the networks of RKE2. */
+export interface Releases {
+  k3s: string[] | null;
+  rke2: string[] | null;
+  networks?: string[] | null;
+}
+
+/** The part of an OpenAPI schema that pages understand. */
+export interface Schema {
+  type?: string;
+  description?: string;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  additionalProperties?: Schema | boolean;
+  enum?: unknown[];
+  default?: unknown;
+  required?: string[];
+  format?: string;
+}
+
 export type LinkState = 'OK' | 'Unknown' | 'Behind' | 'Waiting' | 'Broken';
 
 export interface Link {

@@ -1,0 +1,97 @@
+package edit
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Problem is a mistake in what a user has typed. A manifest with problems cannot be applied.
+type Problem struct {
+	// Line and Column are the position in the whole text, from 1. They are 0 if the position is unknown.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Field is the path of the field.
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// ProblemsOf converts the errors of fields. The positions are unknown.
+func ProblemsOf(errs field.ErrorList) []Problem {
+	var out []Problem
+	for _, err := range errs {
+		out = append(out, Problem{Field: err.Field, Message: err.ErrorBody()})
+	}
+	return out
+}
+
+// Distinct drops repeated problems. The API server and the preview find the same mistakes.
+func Distinct(problems []Problem) []Problem {
+	var out []Problem
+	for _, one := range problems {
+		isKnown := func(other Problem) bool {
+			return other == one || other.Field == one.Field && other.Field != "" &&
+				(strings.Contains(other.Message, one.Message) || strings.Contains(one.Message, other.Message))
+		}
+		if !slices.ContainsFunc(out, isKnown) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+var (
+	strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
+	yamlLine    = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+)
+
+// Refused converts the API server's refusal of an object. It returns nil for an error that is no statement about the
+// object: a lost connection, or an expired credential.
+func Refused(object *unstructured.Unstructured, err error) []Problem {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsUnexpectedServerError(err) || answer.Status().Code >= serverErrors || apierrors.IsConflict(err) {
+		return nil
+	}
+	status := answer.Status()
+	if found := causes(status); len(found) > 0 {
+		return found
+	}
+	var out []Problem
+	if apierrors.IsBadRequest(err) {
+		for _, match := range strictField.FindAllStringSubmatch(status.Message, -1) {
+			out = append(out, Problem{Field: match[2], Message: match[1] + " field " + strconv.Quote(match[2])})
+		}
+	}
+	if apierrors.IsNotFound(err) && (status.Details == nil || status.Details.Name == "") {
+		status.Message = "the management cluster has no kind " + object.GetKind() + "; is its driver active?"
+	}
+	if len(out) == 0 {
+		out = append(out, Problem{Message: status.Message})
+	}
+	return out
+}
+
+// serverErrors is the first code of HTTP that says nothing about the request.
+const serverErrors = 500
+
+func causes(status metav1.Status) []Problem {
+	if status.Details == nil {
+		return nil
+	}
+	var out []Problem
+	for _, cause := range status.Details.Causes {
+		if cause.Field == "<nil>" || cause.Type == metav1.CauseType("ResourceVersionTooLarge") {
+			cause.Field = ""
+		}
+		out = append(out, Problem{Field: cause.Field, Message: cause.Message})
+	}
+	return out
+}

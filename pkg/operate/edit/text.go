@@ -1,0 +1,292 @@
+package edit
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	nodes "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"sigs.k8s.io/yaml"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/topology"
+)
+
+// Text is a manifest as a user has typed it: one Cluster, optionally with the machine configs of its pools. It knows
+// the lines of fields.
+type Text struct {
+	documents []document
+	// Ignored are the other objects in the text.
+	Ignored []string
+}
+
+// document is an object of a Text. skipped is the number of lines before it.
+type document struct {
+	skipped int
+	root    *nodes.Node
+	object  *unstructured.Unstructured
+}
+
+var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
+
+const (
+	configGroup   = driverschema.ConfigGroup
+	configVersion = topology.MachineConfigVersion
+)
+
+// ParseText reads a manifest. The problems are broken YAML, repeated fields, fields that a Cluster does not have, and
+// another number of Clusters than one.
+func ParseText(data []byte) (Text, []Problem) {
+	t := Text{}
+	var problems []Problem
+	skipped := 0
+	for _, part := range split(data) {
+		problems = append(problems, t.add(part, skipped)...)
+		skipped += bytes.Count(part, []byte("\n"))
+	}
+	clusters := 0
+	for _, d := range t.documents {
+		if d.object.GroupVersionKind() != clusterKind {
+			continue
+		}
+		if clusters++; clusters > 1 {
+			problems = append(problems, t.at(d, Problem{Message: "the text has several Clusters; use one text for each"}))
+		}
+	}
+	if clusters == 0 && len(problems) == 0 {
+		problems = append(problems, Problem{Line: 1, Message: "the text has no Cluster of " + clusterKind.GroupVersion().
+			String()})
+	}
+	return t, problems
+}
+
+// split returns the documents of a text. A line that separates documents is the first line of the next one.
+func split(data []byte) [][]byte {
+	var out [][]byte
+	begin, at := 0, 0
+	for line := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && at > 0 {
+			if rest = bytes.TrimSpace(rest); len(rest) == 0 || rest[0] == '#' {
+				out = append(out, data[begin:at])
+				begin = at
+			}
+		}
+		at += len(line)
+	}
+	return append(out, data[begin:])
+}
+
+func (t *Text) add(data []byte, skipped int) []Problem {
+	d := document{skipped: skipped, root: &nodes.Node{}, object: &unstructured.Unstructured{}}
+	if err := nodes.Unmarshal(data, d.root); err != nil {
+		return []Problem{d.broken(err)}
+	}
+	if err := yaml.Unmarshal(data, &d.object.Object); err != nil {
+		return []Problem{d.broken(err)}
+	}
+	if len(d.object.Object) == 0 {
+		return nil
+	}
+	problems := d.repeated(d.root, "")
+	switch gvk := d.object.GroupVersionKind(); {
+	case gvk == clusterKind:
+		problems = append(problems, t.unknown(d, data)...)
+	case gvk.Group == configGroup:
+	default:
+		t.Ignored = append(t.Ignored,
+			strings.TrimPrefix(gvk.Kind+" "+d.object.GetNamespace()+"/"+d.object.GetName(), " "))
+		return problems
+	}
+	if twice := t.of(d.object); twice != nil && d.object.GroupVersionKind() != clusterKind {
+		problems = append(problems, t.at(d, Problem{Message: "the text has " + keyOf(d.object) + " twice"}))
+	}
+	t.documents = append(t.documents, d)
+	return problems
+}
+
+// broken converts an error of the YAML parser, which counts lines from the document.
+func (d document) broken(err error) Problem {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
+	if match := yamlLine.FindStringSubmatch(text); match != nil {
+		line, _ := strconv.Atoi(match[1])
+		return Problem{Line: d.skipped + line, Message: "the YAML is not valid: " + match[2]}
+	}
+	return Problem{Line: d.skipped + 1, Message: "the YAML is not valid: " + text}
+}
+
+// repeated lists the keys that a mapping has twice.
+func (d document) repeated(node *nodes.Node, path string) []Problem {
+	var out []Problem
+	for i, child := range node.Content {
+		at := path
+		switch node.Kind {
+		case nodes.SequenceNode:
+			at = fmt.Sprintf("%s[%d]", path, i)
+		case nodes.MappingNode:
+			if i%2 == 0 {
+				continue
+			}
+			key := node.Content[i-1]
+			at = join(path, key.Value)
+			isSame := func(other *nodes.Node) bool { return other.Kind == nodes.ScalarNode && other.Value == key.Value }
+			if slices.ContainsFunc(keys(node)[:i/2], isSame) {
+				out = append(out, Problem{Line: d.skipped + key.Line, Column: key.Column, Field: at,
+					Message: "the field is there twice"})
+			}
+		}
+		out = append(out, d.repeated(child, at)...)
+	}
+	return out
+}
+
+func join(path, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./"):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+func keys(mapping *nodes.Node) []*nodes.Node {
+	var out []*nodes.Node
+	for i := 0; i < len(mapping.Content); i += 2 {
+		out = append(out, mapping.Content[i])
+	}
+	return out
+}
+
+// unknown lists the fields that a Cluster does not have. The API server would refuse them as well.
+func (t *Text) unknown(d document, data []byte) []Problem {
+	_, err := typed(data)
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return nil // Typed returns it
+	}
+	var out []Problem
+	for _, one := range strict.Errors() {
+		if match := strictField.FindStringSubmatch(one.Error()); match != nil && match[1] == "unknown" {
+			out = append(out, t.at(d, Problem{Field: match[2], Message: "a Cluster has no such field"}))
+		}
+	}
+	return out
+}
+
+// typed decodes a Cluster.
+func typed(data []byte) (*provv1.Cluster, error) {
+	scheme := runtime.NewScheme()
+	if err := provv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
+	out := &provv1.Cluster{}
+	if _, _, err := serializer.Decode(data, nil, out); err != nil {
+		return out, err
+	}
+	return out, nil
+}
+
+// Cluster returns the Cluster of the text, nil if there is none.
+func (t Text) Cluster() *unstructured.Unstructured {
+	for _, d := range t.documents {
+		if d.object.GroupVersionKind() == clusterKind {
+			return d.object
+		}
+	}
+	return nil
+}
+
+// Configs returns the machine configs of the text, in their order.
+func (t Text) Configs() []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, d := range t.documents {
+		if d.object.GroupVersionKind() != clusterKind {
+			out = append(out, d.object)
+		}
+	}
+	return out
+}
+
+// CheckNames requires that the text is about one Cluster, and that all its objects are in the namespace of it.
+func (t Text) CheckNames(namespace, name string) []Problem {
+	var out []Problem
+	for _, d := range t.documents {
+		switch own := d.object.GetNamespace(); {
+		case own != "" && own != namespace:
+			out = append(out, t.at(d, Problem{Field: "metadata.namespace", Message: "must be " + namespace}))
+		case d.object.GroupVersionKind() == clusterKind && d.object.GetName() != name:
+			out = append(out, t.at(d, Problem{Field: "metadata.name", Message: "must be " + name}))
+		case d.object.GetName() == "":
+			out = append(out, t.at(d, Problem{Field: "metadata.name", Message: "is missing"}))
+		}
+	}
+	return out
+}
+
+// Locate fills in the positions of the problems of an object. Those of a machine config name the object.
+func (t Text) Locate(object *unstructured.Unstructured, problems []Problem) []Problem {
+	d := t.of(object)
+	if d == nil {
+		return problems
+	}
+	out := make([]Problem, 0, len(problems))
+	for _, one := range problems {
+		if object.GroupVersionKind() != clusterKind {
+			one.Message = keyOf(object) + ": " + one.Message
+		}
+		out = append(out, t.at(*d, one))
+	}
+	return out
+}
+
+func (t Text) of(object *unstructured.Unstructured) *document {
+	for i := range t.documents {
+		if keyOf(t.documents[i].object) == keyOf(object) {
+			return &t.documents[i]
+		}
+	}
+	return nil
+}
+
+// keyOf names an object of one cluster.
+func keyOf(object *unstructured.Unstructured) string {
+	return object.GetKind() + " " + object.GetName()
+}
+
+// ConfigResource returns the resource of a kind of machine configs.
+func ConfigResource(object *unstructured.Unstructured) schema.GroupVersionResource {
+	gv := object.GroupVersionKind().GroupVersion()
+	return gv.WithResource(strings.ToLower(object.GetKind()) + "s")
+}
+
+// Notes tells what the text has and a write ignores.
+func (t Text) Notes() []string {
+	var out []string
+	for _, d := range t.documents {
+		var ignored []string
+		if _, has := d.object.Object["status"]; has {
+			ignored = append(ignored, "status")
+		}
+		metadata, _, _ := unstructured.NestedMap(d.object.Object, "metadata")
+		for _, name := range slices.Sorted(maps.Keys(metadata)) {
+			if !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, name) && metadata[name] != nil {
+				ignored = append(ignored, "metadata."+name)
+			}
+		}
+		if len(ignored) > 0 {
+			out = append(out, strings.Join(ignored, ", ")+" of "+keyOf(d.object)+
+				": programs write this, and a change of it has no effect")
+		}
+	}
+	return out
+}

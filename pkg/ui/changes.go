@@ -1,0 +1,343 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/operate/apply"
+	"github.com/drover-io/drover/pkg/operate/edit"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
+)
+
+const (
+	// maxManifest is the size in bytes of the largest manifest.
+	maxManifest = 1 << 20
+	// maxPools and maxMachines limit what a manifest requests. A preview lists every new machine.
+	maxPools, maxMachines = 200, 10_000
+	// lookAttempts is how often a preview begins again because the cluster changes meanwhile.
+	lookAttempts = 3
+)
+
+// previewBody is what a text would do. With problems, it cannot be written.
+type previewBody struct {
+	// Seen is the digest of the live objects, for If-Match. It is empty for a cluster that does not exist.
+	Seen     string          `json:"seen"`
+	Report   *preview.Report `json:"report,omitempty"`
+	Problems []edit.Problem  `json:"problems,omitempty"`
+	Notes    []string        `json:"notes,omitempty"`
+}
+
+// writtenBody names the objects that were written.
+type writtenBody struct {
+	Written []string `json:"written"`
+}
+
+// removalBody is what a deletion would do.
+type removalBody struct {
+	edit.Removal
+	// Seen is the digest of the Cluster, for If-Match.
+	Seen string `json:"seen"`
+}
+
+// writer returns a Writer with the caller's rights.
+func (u *ui) writer(c *caller) (*apply.Writer, error) {
+	config := rest.CopyConfig(c.config)
+	config.Timeout = callTime
+	return apply.New(config, u.opts.Version)
+}
+
+// getManifest writes the Cluster and its machine configs as a user would write them.
+func (u *ui) getManifest(w http.ResponseWriter, r *http.Request, c *caller) error {
+	writer, err := u.writer(c)
+	if err != nil {
+		return err
+	}
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	live, err := writer.Live(r.Context(), namespace, name, edit.Text{})
+	if err == nil && live.Cluster == nil {
+		err = notFound(fmt.Sprintf("there is no Cluster %s in namespace %s", name, namespace))
+	}
+	if err != nil {
+		return err
+	}
+	objects := []*unstructured.Unstructured{edit.Written(live.Cluster)}
+	for _, config := range live.Configs {
+		objects = append(objects, edit.Written(config))
+	}
+	data, err := edit.Manifest(objects)
+	if err != nil {
+		return err
+	}
+	seen, err := live.Seen()
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", textYAML)
+	header.Set("Cache-Control", "no-store")
+	header.Set("ETag", `"`+seen+`"`)
+	_, err = w.Write(data)
+	return err
+}
+
+// readText reads the manifest of a request. The problems are those that no server is needed for.
+func readText(w http.ResponseWriter, r *http.Request) (edit.Text, []edit.Problem, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxManifest))
+	if err != nil {
+		return edit.Text{}, nil, failure{http.StatusRequestEntityTooLarge, reasonInvalid,
+			"the manifest is larger than 1 MiB", 0}
+	}
+	text, problems := edit.ParseText(data)
+	if len(problems) == 0 {
+		problems = text.CheckNames(r.PathValue("namespace"), r.PathValue("name"))
+	}
+	if len(problems) > 0 {
+		return text, problems, nil
+	}
+	// The API server tells where a value has a wrong type.
+	if typed, err := edit.Typed(text.Cluster()); err == nil {
+		problems = text.Locate(text.Cluster(), checkSize(typed))
+	}
+	return text, problems, nil
+}
+
+// checkSize refuses a manifest whose preview would need much memory. A few bytes can request millions of machines.
+func checkSize(cluster *provv1.Cluster) []edit.Problem {
+	if cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	pools, sum := cluster.Spec.RKEConfig.MachinePools, int64(0)
+	for i := range pools {
+		sum += int64(max(topology.Wanted(&pools[i]), 0))
+	}
+	if len(pools) <= maxPools && sum <= maxMachines {
+		return nil
+	}
+	return []edit.Problem{{Field: "spec.rkeConfig.machinePools", Message: fmt.Sprintf("the manifest requests %d "+
+		"machines in %d pools; the UI accepts at most %d in %d, and the commands have no limit", sum, len(pools),
+		maxMachines, maxPools)}}
+}
+
+// postPreview tells what a text would do, and whether the API server would accept it.
+func (u *ui) postPreview(w http.ResponseWriter, r *http.Request, c *caller) error {
+	text, problems, err := readText(w, r)
+	if err != nil {
+		return err
+	}
+	body := previewBody{Problems: problems}
+	for range lookAttempts {
+		if len(problems) > 0 {
+			break
+		}
+		if body, err = u.look(r, c, text); !errors.Is(err, edit.ErrChanged) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// look previews a text. It returns edit.ErrChanged if the cluster changes meanwhile.
+func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, error) {
+	out := previewBody{}
+	writer, err := u.writer(c)
+	if err != nil {
+		return out, err
+	}
+	namespace := r.PathValue("namespace")
+	live, err := writer.Live(r.Context(), namespace, r.PathValue("name"), text)
+	if err != nil {
+		return out, err
+	}
+	if out.Seen, err = live.Seen(); err != nil {
+		return out, err
+	}
+	out.Notes = append(live.Notes, text.Notes()...)
+	_, refused, err := writer.Try(r.Context(), live, text, namespace)
+	if err != nil {
+		return out, err
+	}
+	report, problems, err := u.report(r, c, text, live)
+	if err != nil {
+		return out, err
+	}
+	out.Report, out.Problems = report, edit.Distinct(append(refused, text.Locate(text.Cluster(), problems)...))
+	return out, nil
+}
+
+// report previews the objects that would be stored.
+func (u *ui) report(r *http.Request, c *caller, text edit.Text, live edit.Live) (*preview.Report, []edit.Problem,
+	error) {
+	namespace := r.PathValue("namespace")
+	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
+	if err != nil {
+		return nil, []edit.Problem{{Message: err.Error()}}, nil
+	}
+	file := inspect.File{Cluster: cluster, IsWhole: true, Ignored: text.Ignored,
+		MachineConfigs: map[string]*unstructured.Unstructured{}}
+	for _, config := range text.Configs() {
+		file.MachineConfigs[config.GetKind()+"/"+config.GetName()] = edit.Desired(live.Of(config), config, namespace)
+	}
+	reader, err := u.reader(r, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer reader.Close()
+	report, err := reader.Preview(file)
+	if changed := sawSame(reader, live, cluster.Name); changed != nil {
+		return nil, nil, changed
+	}
+	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
+		return nil, edit.ProblemsOf(invalid.Problems), nil
+	}
+	if err != nil {
+		if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
+			return nil, nil, err
+		}
+		return nil, []edit.Problem{{Message: err.Error()}}, nil
+	}
+	var problems []edit.Problem
+	if n := report.Problems(); n > 0 {
+		problems = append(problems, edit.Problem{Message: fmt.Sprintf("Drover cannot make plans for %d machines; see "+
+			"their problems", n)})
+	}
+	return &report, problems, nil
+}
+
+// sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace.
+func sawSame(reader *inspect.Reader, live edit.Live, name string) error {
+	found, err := reader.Cluster(name)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return nil // the preview has the same error
+	case (err == nil) != (live.Cluster != nil):
+		return edit.ErrChanged
+	case err != nil:
+		return nil
+	}
+	now := live.Cluster
+	isSame := found.UID == now.GetUID() && found.Generation == now.GetGeneration() &&
+		equality.Semantic.DeepEqual(found.Labels, now.GetLabels()) &&
+		equality.Semantic.DeepEqual(found.Annotations, now.GetAnnotations())
+	if !isSame {
+		return edit.ErrChanged
+	}
+	return nil
+}
+
+// asSeen returns the digest in If-Match, empty for If-None-Match: *.
+func asSeen(r *http.Request) (string, error) {
+	match, isNew := r.Header.Get("If-Match"), strings.TrimSpace(r.Header.Get("If-None-Match")) == "*"
+	seen := strings.Trim(strings.TrimPrefix(strings.TrimSpace(match), "W/"), `"`)
+	if (seen == "") == isNew {
+		return seen, nil
+	}
+	return "", failure{http.StatusPreconditionRequired, reasonInvalid, "header If-Match must have the digest of the " +
+		"preview; for a new cluster, header If-None-Match must be *", 0}
+}
+
+// putCluster writes a text that was previewed.
+func (u *ui) putCluster(w http.ResponseWriter, r *http.Request, c *caller) error {
+	seen, err := asSeen(r)
+	if err != nil {
+		return err
+	}
+	text, problems, err := readText(w, r)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return refusal{problems}
+	}
+	writer, err := u.writer(c)
+	if err != nil {
+		return err
+	}
+	written, err := writer.Put(r.Context(), r.PathValue("namespace"), r.PathValue("name"), text, seen)
+	if invalid, ok := errors.AsType[*apply.InvalidError](err); ok {
+		return refusal{invalid.Problems}
+	}
+	if err != nil {
+		return err
+	}
+	u.opts.Log.WithField("user", c.user).WithField("objects", written).Info("A user of the UI has written")
+	writeJSON(w, http.StatusOK, writtenBody{written})
+	return nil
+}
+
+// getRemoval tells what the deletion of a cluster would do.
+func (u *ui) getRemoval(w http.ResponseWriter, r *http.Request, c *caller) error {
+	writer, err := u.writer(c)
+	if err != nil {
+		return err
+	}
+	cluster, seen, err := u.deletable(r, writer)
+	if err != nil {
+		return err
+	}
+	reader, err := u.reader(r, c)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	belongings, err := reader.Belongings(r.Context(), cluster.Name)
+	if err != nil {
+		return err
+	}
+	belongings.Cluster = cluster
+	writeJSON(w, http.StatusOK, removalBody{edit.RemovalOf(belongings), seen})
+	return nil
+}
+
+// deletable reads the Cluster of the path, and its digest.
+func (u *ui) deletable(r *http.Request, writer *apply.Writer) (*provv1.Cluster, string, error) {
+	cluster, err := writer.Cluster(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+	if err != nil {
+		return nil, "", err
+	}
+	seen, err := edit.SeenOf(cluster)
+	return cluster, seen, err
+}
+
+// deleteCluster deletes the Cluster whose removal was shown.
+func (u *ui) deleteCluster(w http.ResponseWriter, r *http.Request, c *caller) error {
+	seen, err := asSeen(r)
+	if err != nil {
+		return err
+	}
+	writer, err := u.writer(c)
+	if err != nil {
+		return err
+	}
+	cluster, now, err := u.deletable(r, writer)
+	switch {
+	case err != nil:
+		return err
+	case now != seen:
+		return edit.ErrChanged
+	}
+	if refused := edit.RemovalOf(edit.Belongings{Cluster: cluster}).Refused; refused != "" {
+		return refusal{[]edit.Problem{{Message: refused}}}
+	}
+	if err := writer.Delete(r.Context(), cluster); err != nil {
+		return err
+	}
+	u.opts.Log.WithField("user", c.user).WithField("cluster", cluster.Namespace+"/"+cluster.Name).Info(
+		"A user of the UI deletes a cluster")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
