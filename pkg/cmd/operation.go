@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/operation"
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
@@ -91,7 +92,7 @@ func (o *operationOptions) command(
 
 // withoutParameters returns the request for an operation that needs only the cluster.
 func withoutParameters(kind planner.OperationKind) func(*cobra.Command, []string) (order, error) {
-	return func(*cobra.Command, []string) (order, error) { return order{kind: kind}, nil }
+	return func(*cobra.Command, []string) (order, error) { return order{Kind: kind}, nil }
 }
 
 // consents are the flags that the user must set for one cluster.
@@ -122,6 +123,33 @@ func (o *operationOptions) complete(cmd *cobra.Command, environ []string) error 
 	return nil
 }
 
+// The names of package operation's types here.
+type (
+	order = operation.Order
+	scene = operation.Scene
+	wish  = operation.Wish
+)
+
+// place decides the content and the notes of a request. It names the flag that an error is about.
+func place(s scene, o order) (wish, []string, error) {
+	asked, notes, err := s.Place(o)
+	return asked, notes, flagged(err)
+}
+
+// flagged names the flag that a Refusal is about.
+func flagged(err error) error {
+	refusal, ok := errors.AsType[*operation.Refusal](err)
+	switch {
+	case !ok:
+		return err
+	case refusal.Part == operation.OfVersion:
+		return fmt.Errorf("--kubernetes-version: %w", err)
+	case refusal.Part == operation.OfServices:
+		return fmt.Errorf("--service: %w", err)
+	}
+	return err
+}
+
 // controlPlaneGetter reads control planes. clusterPatcher does the rest.
 type controlPlaneGetter interface {
 	Get(namespace, name string, options metav1.GetOptions) (*rkev1.RKEControlPlane, error)
@@ -144,14 +172,14 @@ func (o *inspectOptions) writer() (*clients.Clients, error) {
 
 // read reads a cluster. isRefusal means that a repeated read gives the same error.
 func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err error) {
-	if s.cluster, err = a.clusters.Get(namespace, name, metav1.GetOptions{}); err != nil {
+	if s.Cluster, err = a.clusters.Get(namespace, name, metav1.GetOptions{}); err != nil {
 		isRefusal, err = inspect.UnreadCluster(err, namespace, name)
 		return s, isRefusal, err
 	}
-	s.controlPlane, err = a.controlPlanes.Get(namespace, name, metav1.GetOptions{})
+	s.ControlPlane, err = a.controlPlanes.Get(namespace, name, metav1.GetOptions{})
 	switch {
 	case inspect.IsAbsent(err, inspect.ControlPlaneResource(), name):
-		s.controlPlane = nil
+		s.ControlPlane = nil
 		return s, false, nil
 	case err != nil:
 		isRefusal = apierrors.IsForbidden(err) && inspect.IsAbout(err, inspect.ControlPlaneResource(), name)
@@ -168,18 +196,18 @@ func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) 
 		if err != nil {
 			return err
 		}
-		placed, notes, err := s.place(o)
+		placed, notes, err := place(s, o)
 		if err != nil {
 			return err
 		}
-		patch, err := o.patch(s.cluster, placed)
+		patch, err := o.Patch(s.Cluster, placed)
 		if err != nil {
 			return err
 		}
-		asked, request = o, o.request(s, placed, notes)
-		asked.wish = placed
+		asked, request = o, requestOf(s, o, placed, notes)
+		asked.Wish = placed
 		_, err = a.clusters.Patch(namespace, name, types.MergePatchType, patch)
-		return s.unpatched(err)
+		return unpatched(s, err)
 	})
 	return asked, request, err
 }
@@ -203,16 +231,16 @@ func unaskedFor(ctx context.Context, err error) error {
 
 // unpatched returns the error of a failed patch. If the error does not come from the API server, or the API server has
 // lost its storage, the result is unknown.
-func (s scene) unpatched(err error) error {
+func unpatched(s scene, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError &&
 		!apierrors.IsUnexpectedServerError(err):
-		return fmt.Errorf("ask on cluster %s: %w", s.name(), err)
+		return fmt.Errorf("ask on cluster %s: %w", s.Name(), err)
 	}
-	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.name(), s.look(), err)
+	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.Name(), s.Look(), err)
 }
 
 // meanwhile runs a function that cannot be stopped. It returns without the result when the context ends.
@@ -250,7 +278,7 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 	if err != nil {
 		return err
 	}
-	_, notes, err := s.place(asks)
+	_, notes, err := place(s, asks)
 	if err == nil && o.review != nil {
 		err = o.review(cmd, s, notes, &asks)
 	}
@@ -270,7 +298,7 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 	if o.wait {
 		return o.await(cmd, api, name, asked)
 	}
-	cmd.PrintErrf("%s shows how it gets on\n", s.look())
+	cmd.PrintErrf("%s shows how it gets on\n", s.Look())
 	return nil
 }
 
@@ -284,38 +312,30 @@ func (o *operationOptions) foretell(cmd *cobra.Command, s scene, asks order) err
 	if err := o.print(cmd.OutOrStdout(), report, func(w io.Writer) { printReport(w, report) }); err != nil {
 		return err
 	}
-	if problem := report.OperationProblem(fieldPath(asks.kind)); problem != "" {
-		return fmt.Errorf("the %s would fail: %s", asks.kind.Title, printable(problem))
+	if problem := report.OperationProblem(operation.FieldPath(asks.Kind)); problem != "" {
+		return fmt.Errorf("the %s would fail: %s", asks.Kind.Title, printable(problem))
 	}
 	return verdict(cmd, report)
 }
 
 // foresee returns the effect of a request on machines, as drover preview shows it for the same edit.
 func (o *operationOptions) foresee(ctx context.Context, s scene, asks order) (preview.Report, error) {
-	asked, _, err := s.place(asks)
-	if err != nil {
-		return preview.Report{}, err
-	}
-	patch, err := asks.patch(s.cluster, asked)
-	if err != nil {
-		return preview.Report{}, err
-	}
-	edited, err := patched(s.cluster, patch)
-	if err != nil {
-		return preview.Report{}, err
-	}
-	r, err := o.reader(ctx, s.cluster.Namespace)
+	r, err := o.reader(ctx, s.Cluster.Namespace)
 	if err != nil {
 		return preview.Report{}, err
 	}
 	defer r.Close()
-	report, err := r.PreviewEdit(edited)
-	if version := asks.kubernetesVersion; err == nil && version != "" && !r.KnowsVersion(version) {
-		report.Warnings = append(report.Warnings, preview.Warning{
-			Field: fieldVersion, Message: "the release data do not know " + version + ": is there such a release?",
-		})
+	report, err := r.PreviewRequest(s, asks)
+	return report, flagged(err)
+}
+
+// requestOf describes the request for the user.
+func requestOf(s scene, o order, asked wish, notes []string) inspect.Request {
+	return inspect.Request{
+		Cluster: s.Name(), Operation: o.Kind.Record, Field: operation.FieldPath(o.Kind), Generation: asked.Generation,
+		Snapshot: asked.Name, RestoreRKEConfig: string(asked.RestoreRKEConfig),
+		Services: asked.Services, KubernetesVersion: o.KubernetesVersion, Notes: notes,
 	}
-	return report, err
 }
 
 func printRequest(w io.Writer, r inspect.Request) {

@@ -133,14 +133,14 @@ func TestAsk_DecidesAnewWhenSomebodyWasQuicker(t *testing.T) {
 		check(t, err)
 		defer c.Stop()
 		api := operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane()}
-		take := order{kind: planner.SnapshotOperation}
+		take := order{Kind: planner.SnapshotOperation}
 		slow := api
 		slow.clusters = &beaten{clusterPatcher: api.clusters, by: func() {
 			_, _, err := api.ask(t.Context(), defaultNamespace, "demo", take)
 			check(t, err)
 		}}
 		asked, request, err := slow.ask(t.Context(), defaultNamespace, "demo", take)
-		if err != nil || asked.wish.Generation != 2 || request.Generation != 2 {
+		if err != nil || asked.Wish.Generation != 2 || request.Generation != 2 {
 			t.Errorf("asked %+v, %+v, %v", asked, request, err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/decide/restoredspec"
+	"github.com/drover-io/drover/pkg/operate/operation"
 )
 
 const (
@@ -105,7 +106,7 @@ func (a operationAPI) follow(namespace, name string, o order) sighting {
 	case err != nil:
 		return sighting{away: err}
 	}
-	return s.follow(o)
+	return followed(s, o)
 }
 
 // unended returns the error for an operation that has not ended when the wait is over.
@@ -121,12 +122,12 @@ func (v *vigil) unended(why error) error {
 		was = fmt.Sprintf("has not begun within %s", v.timeout)
 	}
 	if !begun {
-		then = ": its request still waits for its turn; to take it back, remove " + fieldPath(v.order.kind)
-		if v.order.kubernetesVersion != "" {
+		then = ": its request still waits for its turn; to take it back, remove " + operation.FieldPath(v.order.Kind)
+		if v.order.KubernetesVersion != "" {
 			then += " and set spec.kubernetesVersion back"
 		}
 	}
-	return fmt.Errorf("the %s %s%s; drover explain %s -n %s shows how it gets on: %w", v.order.kind.Title, was, then,
+	return fmt.Errorf("the %s %s%s; drover explain %s -n %s shows how it gets on: %w", v.order.Kind.Title, was, then,
 		v.name, v.namespace, why)
 }
 
@@ -136,57 +137,58 @@ var failurePages = map[planner.OperationKind]string{
 	planner.CertificatesOperation: "CertificateRotationFailed", planner.KeysOperation: "EncryptionKeyRotationFailed",
 }
 
-// follow reports the progress of a request and whether it has ended. It ends with an error unless the operation
+// followed reports the progress of a request and whether it has ended. It ends with an error unless the operation
 // succeeded. If spec.kubernetesVersion has changed again, the request did not succeed.
-func (s scene) follow(o order) sighting {
-	seen := s.progress(o.kind, o.wish)
-	if o.restored != nil {
-		return s.keepsRestored(o, seen)
+func followed(s scene, o order) sighting {
+	seen := progress(s, o.Kind, o.Wish)
+	if o.Restored != nil {
+		return keepsRestored(s, o, seen)
 	}
-	is := s.cluster.Spec.KubernetesVersion
-	if o.kubernetesVersion == "" || is == o.kubernetesVersion {
+	is := s.Cluster.Spec.KubernetesVersion
+	if o.KubernetesVersion == "" || is == o.KubernetesVersion {
 		return seen
 	}
 	changed := printable(
 		fmt.Sprintf("another user or program has set spec.kubernetesVersion to %q, and the %[3]s asked for %[2]s",
-			is, o.kubernetesVersion, o.kind.Title))
+			is, o.KubernetesVersion, o.Kind.Title))
 	switch {
 	case !seen.ended:
 		seen.line += "; " + changed
 	case seen.err == nil:
-		seen.err = errors.New("the " + o.kind.Title + " is done, but " + changed)
+		seen.err = errors.New("the " + o.Kind.Title + " is done, but " + changed)
 	}
 	return seen
 }
 
 // keepsRestored adds to the end of a restore that restored configuration has changed again. Before the end, the fields
 // may still have to go back.
-func (s scene) keepsRestored(o order, seen sighting) sighting {
+func keepsRestored(s scene, o order, seen sighting) sighting {
 	if !seen.ended || seen.err != nil {
 		return seen
 	}
-	if result, _ := restoredspec.Restore(s.cluster, o.restored); len(result.Changes) > 0 {
-		seen.err = errors.New(printable("the " + o.kind.Title + " is done, but another user or program has changed " +
+	if result, _ := restoredspec.Restore(s.Cluster, o.Restored); len(result.Changes) > 0 {
+		seen.err = errors.New(printable("the " + o.Kind.Title + " is done, but another user or program has changed " +
 			restoredspec.Listed(result.Changes)))
 	}
 	return seen
 }
 
 // progress reports the progress of a request without regard to the version.
-func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
+func progress(s scene, kind planner.OperationKind, asked wish) sighting {
 	switch {
-	case s.cluster.DeletionTimestamp != nil:
-		return failed("cluster %s is being deleted, and the %s with it", s.name(), kind.Title)
-	case s.controlPlane == nil:
-		return failed("the control plane of cluster %s is gone, and the %s with it", s.name(), kind.Title)
+	case s.Cluster.DeletionTimestamp != nil:
+		return failed("cluster %s is being deleted, and the %s with it", s.Name(), kind.Title)
+	case s.ControlPlane == nil:
+		return failed("the control plane of cluster %s is gone, and the %s with it", s.Name(), kind.Title)
 	}
-	record := s.record(kind)
-	if !equality.Semantic.DeepEqual(requested(record), &asked) {
-		return s.waiting(kind, asked)
+	record := s.Record(kind)
+	if !equality.Semantic.DeepEqual(operation.Requested(record), &asked) {
+		return notBegun(s, kind, asked)
 	}
 	switch record.State {
 	case rkev1.OperationStateSucceeded:
-		return sighting{line: cmp.Or(s.message(kind.Condition), "the "+kind.Title+" is done"), begun: true, ended: true}
+		done := cmp.Or(planeMessage(s, kind.Condition), "the "+kind.Title+" is done")
+		return sighting{line: done, begun: true, ended: true}
 	case rkev1.OperationStateFailed:
 		return failed("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, printable(record.Message),
 			failurePages[kind])
@@ -196,7 +198,8 @@ func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
 			kind.Title)
 	case rkev1.OperationStateRunning:
 	}
-	return sighting{line: cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), begun: true}
+	line := cmp.Or(planeMessage(s, rkev1.ConditionReady), record.Step, kind.Title+": it runs")
+	return sighting{line: line, begun: true}
 }
 
 // failed is the end of a request that did not succeed.
@@ -204,13 +207,14 @@ func failed(format string, args ...any) sighting {
 	return sighting{ended: true, err: fmt.Errorf(format, args...)}
 }
 
-// waiting reports the progress of a request that is not the last started one. A request that the planner has received
+// notBegun reports the progress of a request that is not the last started one. A request that the planner has received
 // can begin even after it is removed from the Cluster.
-func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
-	now, passed := wishIn(s.cluster.Spec.RKEConfig, kind.Field), wishIn(s.controlPlane.Spec, kind.Field)
+func notBegun(s scene, kind planner.OperationKind, asked wish) sighting {
+	now := operation.WishIn(s.Cluster.Spec.RKEConfig, kind.Field)
+	passed := operation.WishIn(s.ControlPlane.Spec, kind.Field)
 	switch {
 	case kind == planner.CertificatesOperation &&
-		s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
+		s.ControlPlane.Status.CertificateRotationGeneration == asked.Generation:
 		// The next one has begun since.
 		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true}
 	case equality.Semantic.DeepEqual(passed, &asked):
@@ -218,20 +222,20 @@ func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 		return failed("the request for the %s was taken back before it began", kind.Title)
 	case !equality.Semantic.DeepEqual(now, &asked):
 		return failed("another request took the place of this one, or came after it: %s has generation %d, and not %d",
-			fieldPath(kind), now.Generation, asked.Generation)
+			operation.FieldPath(kind), now.Generation, asked.Generation)
 	}
 	line := kind.Title + ": it has not begun"
 	// Updated has the problem of a spec that is not passed on, and the message of the control plane otherwise.
-	said := cmp.Or(message(s.cluster.Status.Conditions, provv1.ConditionUpdated), s.message(rkev1.ConditionReady))
+	said := cmp.Or(message(s.Cluster.Status.Conditions, provv1.ConditionUpdated), planeMessage(s, rkev1.ConditionReady))
 	if said != "" {
 		line += "; the cluster says: " + said
 	}
 	return sighting{line: line}
 }
 
-// message returns the message of a condition of the control plane.
-func (s scene) message(condition string) string {
-	return message(s.controlPlane.Status.Conditions, condition)
+// planeMessage returns the message of a condition of the control plane.
+func planeMessage(s scene, condition string) string {
+	return message(s.ControlPlane.Status.Conditions, condition)
 }
 
 func message(list []rkev1.GenericCondition, condition string) string {

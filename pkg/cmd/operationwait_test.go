@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,18 +44,18 @@ func (s stagedClusters) Get(string, string, metav1.GetOptions) (*provv1.Cluster,
 	if s.hangs != nil {
 		<-s.hangs
 	}
-	return s.scene.cluster, s.staged.cluster
+	return s.Cluster, s.staged.cluster
 }
 
 func (s stagedClusters) Patch(_, _ string, _ types.PatchType, data []byte, _ ...string) (*provv1.Cluster, error) {
 	s.patches = append(s.patches, string(data))
-	return s.scene.cluster, s.patch
+	return s.Cluster, s.patch
 }
 
 type stagedControlPlanes struct{ *staged }
 
 func (s stagedControlPlanes) Get(string, string, metav1.GetOptions) (*rkev1.RKEControlPlane, error) {
-	return s.scene.controlPlane, s.staged.controlPlane
+	return s.ControlPlane, s.staged.controlPlane
 }
 
 // Only an answer about the control plane itself proves that it is gone. A proxy's error page does not end the wait.
@@ -77,8 +78,8 @@ func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 	} {
 		s, isRefusal, err := (&staged{scene: demoScene(), controlPlane: tc.err}).api().read("a", "demo")
 		if isRefusal != tc.isRefusal || (err == nil) != (tc.err == nil || tc.gone) || err == nil &&
-			(s.controlPlane == nil) != tc.gone {
-			t.Errorf("%s: control plane %v, refusal %t, error %v", name, s.controlPlane, isRefusal, err)
+			(s.ControlPlane == nil) != tc.gone {
+			t.Errorf("%s: control plane %v, refusal %t, error %v", name, s.ControlPlane, isRefusal, err)
 		}
 	}
 }
@@ -89,7 +90,7 @@ func TestAsk_EndsWithTheUserBeforeItAsks(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	world := &staged{scene: demoScene()}
-	_, _, err := world.api().ask(ctx, "a", "demo", order{kind: planner.SnapshotOperation})
+	_, _, err := world.api().ask(ctx, "a", "demo", order{Kind: planner.SnapshotOperation})
 	if err == nil || err.Error() != "nothing was asked for: context canceled" || len(world.patches) > 0 {
 		t.Errorf("error %v, patches %v", err, world.patches)
 	}
@@ -116,7 +117,7 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 		"the API server itself gave up": {apierrors.NewTimeoutError("too long", 1), unknown},
 	} {
 		_, _, err := (&staged{scene: demoScene(), patch: tc.err}).api().ask(t.Context(), "a", "demo",
-			order{kind: planner.SnapshotOperation})
+			order{Kind: planner.SnapshotOperation})
 		if !errors.Is(err, tc.err) || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
@@ -147,7 +148,7 @@ func TestAwait_OutlivesTheAPIServerAndEndsInTime(t *testing.T) {
 			cmd.SetContext(t.Context())
 			began := time.Now()
 			err := (&operationOptions{inspectOptions: &inspectOptions{}, timeout: time.Minute}).await(cmd, world.api(),
-				"demo", order{kind: planner.SnapshotOperation})
+				"demo", order{Kind: planner.SnapshotOperation})
 			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
 				t.Errorf("%s: it took %s: %v", name, took, err)
 			}
@@ -184,7 +185,7 @@ func TestVigil_EndsWithTheCredential(t *testing.T) {
 			[]string{"a [2Jb c"}},
 	} {
 		var told []string
-		v := &vigil{order: order{kind: planner.SnapshotOperation}, namespace: "a", name: "demo",
+		v := &vigil{order: order{Kind: planner.SnapshotOperation}, namespace: "a", name: "demo",
 			say: func(line string) { told = append(told, line) }}
 		var err error
 		for i, seen := range tc.looks {
@@ -223,7 +224,7 @@ func TestVigil_TellsWhatBecomesOfTheRequest(t *testing.T) {
 			"has not begun within 1m0s: its request still waits for its turn; to take it back, remove " +
 				"spec.rkeConfig.etcdSnapshotRestore and set spec.kubernetesVersion back" + shows},
 	} {
-		v := &vigil{order: order{kind: planner.RestoreOperation, kubernetesVersion: tc.version}, namespace: "a",
+		v := &vigil{order: order{Kind: planner.RestoreOperation, KubernetesVersion: tc.version}, namespace: "a",
 			name: "demo", timeout: time.Minute, last: tc.last}
 		if got, want := v.unended(tc.why), "the etcd restore "+tc.want+tc.why.Error(); got.Error() != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -241,7 +242,7 @@ func TestFollow(t *testing.T) {
 	}
 	passed := func(generation int) func(*scene) {
 		return func(s *scene) {
-			s.controlPlane.Spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation}
+			s.ControlPlane.Spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation}
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -253,7 +254,7 @@ func TestFollow(t *testing.T) {
 		"it has not begun": {is: []func(*scene){ask(4)}, want: "etcd snapshot: it has not begun"},
 		"the spec is not passed on, and the Cluster says why": {
 			is: []func(*scene){ask(4), says(rkev1.ConditionReady, "all is well"), func(s *scene) {
-				s.cluster.Status.Conditions = []rkev1.GenericCondition{{Type: provv1.ConditionUpdated,
+				s.Cluster.Status.Conditions = []rkev1.GenericCondition{{Type: provv1.ConditionUpdated,
 					Status: rkev1.ConditionFalse, Message: "spec.x: Invalid value"}}
 			}},
 			want: "etcd snapshot: it has not begun; the cluster says: spec.x: Invalid value",
@@ -264,7 +265,7 @@ func TestFollow(t *testing.T) {
 			want: "etcd snapshot: it has not begun"},
 		"what a machine says does nothing to the terminal": {
 			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed), func(s *scene) {
-				s.controlPlane.Status.Operations[0].Message = "\x1b[2J\nok"
+				s.ControlPlane.Status.Operations[0].Message = "\x1b[2J\nok"
 			}}, ended: true,
 			err: "the etcd snapshot failed:  [2J ok; docs/reasons/SnapshotFailed.md says what to do",
 		},
@@ -306,13 +307,13 @@ func TestFollow(t *testing.T) {
 				"has generation 5, and not 4",
 		},
 		"the cluster goes": {is: []func(*scene){ask(4), func(s *scene) {
-			s.cluster.DeletionTimestamp = &metav1.Time{}
+			s.Cluster.DeletionTimestamp = &metav1.Time{}
 		}}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
 		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) {
-			s.controlPlane = nil
+			s.ControlPlane = nil
 		}}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
 	} {
-		got := demoScene(tc.is...).follow(order{kind: kind, wish: asked})
+		got := followed(demoScene(tc.is...), order{Kind: kind, Wish: asked})
 		if got.line != tc.want || got.ended != tc.ended || (got.err == nil) != (tc.err == "") || got.err != nil &&
 			got.err.Error() != tc.err {
 			t.Errorf("%s: %+v; want %q, %t, %q", name, got, tc.want, tc.ended, tc.err)
@@ -327,13 +328,13 @@ func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
 		spec(func(c *provv1.RKEConfig) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "other", Generation: 2}
 		}))
-	if got := s.follow(order{kind: planner.RestoreOperation, wish: wish{Name: "s", Generation: 2}}); !got.ended ||
+	if got := followed(s, order{Kind: planner.RestoreOperation, Wish: wish{Name: "s", Generation: 2}}); !got.ended ||
 		got.err == nil {
 		t.Errorf("another snapshot is this one: %+v", got)
 	}
-	done := demoScene(func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 4 },
+	done := demoScene(func(s *scene) { s.ControlPlane.Status.CertificateRotationGeneration = 4 },
 		ran(planner.CertificatesOperation, `{"generation":5}`, rkev1.OperationStateRunning))
-	if got := done.follow(order{kind: planner.CertificatesOperation, wish: wish{Generation: 4}}); !got.ended ||
+	if got := followed(done, order{Kind: planner.CertificatesOperation, Wish: wish{Generation: 4}}); !got.ended ||
 		got.err != nil || got.line != "the certificate rotation is done" {
 		t.Errorf("what is done is not known: %+v", got)
 	}
@@ -361,11 +362,80 @@ func TestFollow_TellsThatSomebodyPutTheVersionBack(t *testing.T) {
 		"the restore fails of its own": {"v1.35.3+rke2r1", rkev1.OperationStateFailed, "",
 			"the etcd restore failed: m is lost; docs/reasons/RestoreFailed.md says what to do"},
 	} {
-		got := demoScene(ran(kind, request, tc.state)).follow(order{kind: kind, wish: asked,
-			kubernetesVersion: tc.version})
+		got := followed(demoScene(ran(kind, request, tc.state)), order{Kind: kind, Wish: asked,
+			KubernetesVersion: tc.version})
 		if got.line != tc.want || got.ended != (tc.state != rkev1.OperationStateRunning) ||
 			(got.err == nil) != (tc.err == "") || got.err != nil && got.err.Error() != tc.err {
 			t.Errorf("%s: %+v; want %q, %q", name, got, tc.want, tc.err)
 		}
 	}
 }
+
+// demoScene is a cluster that a Drover manages, without requests.
+func demoScene(changes ...func(*scene)) scene {
+	s := scene{
+		Cluster: &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", ResourceVersion: "7",
+				Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}},
+			Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{}},
+		},
+		ControlPlane: &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo"}},
+	}
+	for _, change := range changes {
+		change(&s)
+	}
+	return s
+}
+
+// ran adds the record of an operation to a scene.
+func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*scene) {
+	return func(s *scene) {
+		status := &s.ControlPlane.Status
+		status.Operations = append(status.Operations, rkev1.OperationRecord{Name: kind.Record, Request: request,
+			State: state, Message: "m is lost", Step: "a step"})
+	}
+}
+
+// says gives the control plane a condition.
+func says(condition, message string) func(*scene) {
+	return func(s *scene) {
+		s.ControlPlane.Status.Conditions = append(s.ControlPlane.Status.Conditions,
+			rkev1.GenericCondition{Type: condition, Message: message})
+	}
+}
+
+func spec(change func(*provv1.RKEConfig)) func(*scene) {
+	return func(s *scene) { change(s.Cluster.Spec.RKEConfig) }
+}
+
+// Every kind of operation has a page about its failure.
+func TestFailurePages_Exist(t *testing.T) {
+	t.Parallel()
+	for _, kind := range planner.OperationKinds() {
+		if _, err := os.Stat("../../docs/reasons/" + failurePages[kind] + ".md"); err != nil {
+			t.Errorf("%s: %v", kind.Title, err)
+		}
+	}
+}
+
+// A refusal names the flag that it is about.
+func TestPlace_NamesTheFlag(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]order{
+		"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin": {Kind: planner.RestoreOperation,
+			Wish: wish{Name: "s"}, KubernetesVersion: "v1.35.3+rke2r1"},
+		"--service: cluster a/demo is one of rke2, which does not have k3s-server": {
+			Kind: planner.CertificatesOperation, Wish: wish{Services: []string{"k3s-server"}}},
+	} {
+		s := demoScene(spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3}
+		}))
+		if _, _, err := place(s, o); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// changedSince is the refusal of a restore that the user has confirmed for another state.
+const changedSince = "cluster a/demo or its last etcd restore has changed since the question: nothing was asked " +
+	"for; run the command again"

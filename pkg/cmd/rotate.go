@@ -42,7 +42,7 @@ that etcd is healthy. Machines without any of the services do not restart.
   drover rotate certificates demo --service api-server --service kubelet`,
 	}, func(cmd *cobra.Command, _ []string) (order, error) {
 		err := checkServices(services, cmd.Flags().Changed("service"))
-		return order{kind: planner.CertificatesOperation, wish: wish{Services: services}}, err
+		return order{Kind: planner.CertificatesOperation, Wish: wish{Services: services}}, err
 	})
 	cmd.Flags().StringSliceVar(&services, "service", nil,
 		"`names` of the services whose certificates to rotate, as for the distribution's certificate rotate; "+

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/operate/inspect"
@@ -104,7 +103,7 @@ func printSnapshots(w io.Writer, snapshots []inspect.Snapshot, now time.Time) {
 	}
 	row(w, "NAME", "CLUSTER", "STORAGE", "NODE", "STATUS", "SIZE", "AGE", "VERSION")
 	for _, s := range snapshots {
-		row(w, s.Name, s.Cluster, s.Storage, s.Node, s.Status, sizeText(s.Size), ageText(s, now), s.KubernetesVersion)
+		row(w, s.Name, s.Cluster, s.Storage, s.Node, s.Status, sizeText(s.Size), s.Age(now), s.KubernetesVersion)
 	}
 }
 
@@ -114,14 +113,6 @@ func sizeText(bytes int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.1f MiB", max(float64(bytes)/(1<<20), 0.1))
-}
-
-// ageText is a snapshot's age, empty if unknown.
-func ageText(s inspect.Snapshot, now time.Time) string {
-	if s.TakenAt == nil {
-		return ""
-	}
-	return duration.HumanDuration(max(now.Sub(s.TakenAt.Time), 0))
 }
 
 // snapshotNames completes a snapshot of the cluster argument, newest first. It omits failed snapshots.

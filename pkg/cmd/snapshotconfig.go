@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,26 +30,6 @@ func (o *restoreOptions) checkMode() error {
 	return nil
 }
 
-// configuration returns what a restore puts back into a Cluster, and the snapshot that contains it. It refuses a
-// snapshot whose configuration the server would refuse.
-func (o *restoreOptions) configuration(ctx context.Context, s scene, asks order) (restoredspec.Result,
-	*rkev1.ETCDSnapshot, error) {
-	patch, err := asks.patch(s.cluster, asks.wish)
-	if err != nil {
-		return restoredspec.Result{}, nil, err
-	}
-	edited, err := patched(s.cluster, patch)
-	if err != nil {
-		return restoredspec.Result{}, nil, err
-	}
-	r, err := o.plainReader(ctx, s.cluster.Namespace)
-	if err != nil {
-		return restoredspec.Result{}, nil, err
-	}
-	defer r.Close()
-	return r.Restored(edited)
-}
-
 // printManifest prints the part of the Cluster's manifest that a restore puts back.
 func (o *restoreOptions) printManifest(cmd *cobra.Command, cluster, snapshot string) error {
 	if err := o.checkMode(); err != nil {
@@ -67,7 +46,7 @@ func (o *restoreOptions) printManifest(cmd *cobra.Command, cluster, snapshot str
 		return err
 	}
 	result, err := meanwhile(ctx, func() (restoredspec.Result, error) {
-		result, _, err := o.configuration(ctx, s, o.order(snapshot))
+		result, _, err := o.gatherer(ctx, s).Configuration(s, o.order(snapshot))
 		return result, err
 	})
 	if err != nil {

@@ -125,20 +125,20 @@ spec:
 // A restore succeeds for the waiting command only if the fields that went back are still there.
 func TestFollow_RestoredFieldsMayChangeAgain(t *testing.T) {
 	t.Parallel()
-	s := scene{cluster: build.Cluster("demo"), controlPlane: build.ControlPlane("demo")}
-	o := order{kind: planner.RestoreOperation, wish: wish{Name: "whole", Generation: 1, RestoreRKEConfig: "all"},
-		restored: &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: packed.Metadata(
-			`{"kubernetesVersion":"` + s.cluster.Spec.KubernetesVersion + `","rkeConfig":{}}`)}}}
-	s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "whole", Generation: 1,
+	s := scene{Cluster: build.Cluster("demo"), ControlPlane: build.ControlPlane("demo")}
+	o := order{Kind: planner.RestoreOperation, Wish: wish{Name: "whole", Generation: 1, RestoreRKEConfig: "all"},
+		Restored: &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: packed.Metadata(
+			`{"kubernetesVersion":"` + s.Cluster.Spec.KubernetesVersion + `","rkeConfig":{}}`)}}}
+	s.Cluster.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "whole", Generation: 1,
 		RestoreRKEConfig: "all"}
-	s.controlPlane.Status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", Attempt: 1,
+	s.ControlPlane.Status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", Attempt: 1,
 		State:   rkev1.OperationStateSucceeded,
 		Request: `{"name":"whole","generation":1,"restoreRKEConfig":"all"}`}}
-	if seen := s.follow(o); !seen.ended || seen.err != nil {
+	if seen := followed(s, o); !seen.ended || seen.err != nil {
 		t.Errorf("everything is as restored: %+v", seen)
 	}
-	s.cluster.Spec.RKEConfig.AdditionalManifest = "kind: A"
-	if seen := s.follow(
+	s.Cluster.Spec.RKEConfig.AdditionalManifest = "kind: A"
+	if seen := followed(s,
 		o,
 	); seen.err == nil ||
 		!strings.Contains(seen.err.Error(), "spec.rkeConfig.additionalManifest") {

@@ -2,13 +2,11 @@ package cmd
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,7 +20,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/operate/edit"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/operation"
 	"github.com/drover-io/drover/pkg/operate/preview"
+	"github.com/drover-io/drover/pkg/operate/restore"
 )
 
 // restoreOptions are the flags of drover snapshot restore.
@@ -123,10 +123,10 @@ Drover's own objects again from a backup.`,
 
 func (o *restoreOptions) order(snapshot string) order {
 	out := order{
-		kind: planner.RestoreOperation, wish: wish{Name: snapshot}, kubernetesVersion: o.version, replacesRunning: true,
+		Kind: planner.RestoreOperation, Wish: wish{Name: snapshot}, KubernetesVersion: o.version, ReplacesRunning: true,
 	}
 	if mode := rkev1.RestoreMode(o.mode); mode != rkev1.RestoreModeNone {
-		out.wish.RestoreRKEConfig = mode
+		out.Wish.RestoreRKEConfig = mode
 	}
 	return out
 }
@@ -140,16 +140,16 @@ func (o *restoreOptions) agree(cmd *cobra.Command, s scene, notes []string, asks
 		return err
 	}
 	b.print(cmd.ErrOrStderr(), time.Now())
-	asks.confirmed, asks.restored = &s, b.object
+	asks.Confirmed, asks.Restored = &s, b.Object
 	if o.dryRun || o.yes {
 		return nil
 	}
-	if err := o.confirm(cmd, s.cluster.Name); err != nil {
+	if err := o.confirm(cmd, s.Cluster.Name); err != nil {
 		return err
 	}
-	now, err := meanwhile(ctx, func() (*inspect.Snapshot, error) { return o.find(ctx, s, asks.wish.Name) })
-	if err == nil && !equality.Semantic.DeepEqual(now, b.snapshot) {
-		err = fmt.Errorf("snapshot %s is not what was shown any more; nothing was asked for", asks.wish.Name)
+	now, err := meanwhile(ctx, func() (*inspect.Snapshot, error) { return o.find(ctx, s, asks.Wish.Name) })
+	if err == nil && !equality.Semantic.DeepEqual(now, b.Snapshot) {
+		err = fmt.Errorf("snapshot %s is not what was shown any more; nothing was asked for", asks.Wish.Name)
 	}
 	return err
 }
@@ -190,74 +190,66 @@ func readLine(ctx context.Context, in io.Reader) (string, error) {
 
 // briefing is what the user reads before a restore is requested.
 type briefing struct {
+	restore.Briefing
 	// management describes the management cluster.
 	management string
-	scene      scene
-	asks       order
-	// snapshot is nil for a file.
-	snapshot *inspect.Snapshot
-	// object is the snapshot whose configuration goes back, nil if none does. restored are the fields.
-	object   *rkev1.ETCDSnapshot
-	restored []preview.Restored
-	notes    []string
+	notes      []string
+}
+
+// gatherer reads what a restore would do.
+func (o *restoreOptions) gatherer(ctx context.Context, s scene) restore.Gatherer {
+	g := restore.Gatherer{
+		Plain: func() (*inspect.Reader, error) { return o.plainReader(ctx, s.Cluster.Namespace) },
+		Full:  func() (*inspect.Reader, error) { return o.reader(ctx, s.Cluster.Namespace) },
+	}
+	if o.dryRun {
+		g.Full = nil // --dry-run reports failures itself
+	}
+	return g
 }
 
 // brief determines what the restore gives up, and refuses impossible requests.
 func (o *restoreOptions) brief(ctx context.Context, s scene, notes []string, asks order) (briefing, error) {
-	b := briefing{scene: s, asks: asks, notes: notes}
+	b := briefing{notes: notes}
 	config, err := o.restConfig()
 	if err != nil {
 		return b, err
 	}
 	b.management = managementText(config.Host, o.context)
-	if err := checkVersion(asks.kubernetesVersion, s.cluster.Spec.KubernetesVersion); err != nil {
+	if err := checkVersion(asks.KubernetesVersion, s.Cluster.Spec.KubernetesVersion); err != nil {
 		return b, err
 	}
-	if b.snapshot, err = o.find(ctx, s, asks.wish.Name); err != nil {
+	snapshot, err := o.find(ctx, s, asks.Wish.Name)
+	if err != nil {
 		return b, err
 	}
-	if asks.wish.RestoreRKEConfig != "" {
-		result, object, err := o.configuration(ctx, s, asks)
-		if err != nil {
-			return b, err
-		}
-		b.object, b.restored = object, inspect.ShownChanges(result.Changes)
+	if b.Briefing, err = o.gatherer(ctx, s).Brief(s, asks, snapshot); err != nil {
+		return b, err
+	}
+	if asks.Wish.RestoreRKEConfig != "" {
 		b.notes = append(b.notes,
 			"with GitOps, commit these fields, or the tool sets them back; --print-spec prints them")
 	}
 	if o.dryRun {
-		return b, nil // --dry-run reports failures itself
+		return b, nil
 	}
-	report, err := o.foresee(ctx, s, asks)
-	foreseen, err := foreseen(report, err, asks)
+	foreseen, err := foreseen(b.Report, flagged(b.Unforeseen), asks)
 	b.notes = append(b.notes, foreseen...)
 	return b, err
 }
 
 // find looks up the snapshot, nil for a file. It refuses a snapshot that cannot be restored, whatever the machines are.
 func (o *restoreOptions) find(ctx context.Context, s scene, name string) (*inspect.Snapshot, error) {
-	r, err := o.plainReader(ctx, s.cluster.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	found, err := r.Snapshot(name)
-	lists := fmt.Sprintf("drover snapshot list %s -n %s lists ", s.cluster.Name, s.cluster.Namespace)
+	found, err := o.gatherer(ctx, s).Find(ctx, s, name)
+	absent, isAbsent := errors.AsType[*restore.AbsentError](err)
 	switch {
-	case err != nil:
-	case found == nil && !o.file:
-		known, unread := r.Snapshots(ctx, s.cluster.Name)
-		err = unlisted(known, unread, s, name)
-	case found == nil:
-	case o.file:
-		err = fmt.Errorf("there is an ETCDSnapshot %s, and by that name it would be restored: leave out --file",
+	case isAbsent && o.file:
+		return nil, nil
+	case isAbsent:
+		return nil, unlisted(absent, s)
+	case found != nil && o.file:
+		return nil, fmt.Errorf("there is an ETCDSnapshot %s, and by that name it would be restored: leave out --file",
 			found.Name)
-	case found.Cluster != "" && found.Cluster != s.cluster.Name:
-		err = fmt.Errorf("snapshot %s is of cluster %s, not of %s; %sthose that are",
-			found.Name, printable(found.Cluster), s.cluster.Name, lists)
-	case found.Failed():
-		why := strings.Join(strings.Fields(printable(found.Message)), " ")
-		err = fmt.Errorf("snapshot %s was not taken: %s; %sothers", found.Name, why, lists)
 	}
 	return found, err
 }
@@ -265,9 +257,9 @@ func (o *restoreOptions) find(ctx context.Context, s scene, name string) (*inspe
 // foreseen returns the notes of a restore's preview. It refuses a restore that would fail at once. With a version it
 // also refuses a restore without a preview.
 func foreseen(report preview.Report, err error, asks order) ([]string, error) {
-	problem := printable(report.OperationProblem(fieldPath(asks.kind)))
+	problem := printable(report.OperationProblem(operation.FieldPath(asks.Kind)))
 	switch {
-	case err != nil && asks.kubernetesVersion != "":
+	case err != nil && asks.KubernetesVersion != "":
 		return nil, fmt.Errorf(
 			"it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec: "+
 				"nothing was asked for; leave it out to ask all the same: %w", err)
@@ -275,7 +267,7 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 		note := "it cannot be said whether it would fail at once: " + err.Error()
 		return []string{note}, nil //nolint:nilerr // it is told, and is no obstacle without a version
 	case problem != "":
-		return nil, fmt.Errorf("the %s would fail, and nothing was asked for: %s", asks.kind.Title, problem)
+		return nil, fmt.Errorf("the %s would fail, and nothing was asked for: %s", asks.Kind.Title, problem)
 	}
 	var notes []string
 	for _, warning := range report.Warnings {
@@ -286,20 +278,17 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 	return notes, nil
 }
 
-// unlisted refuses a name without an ETCDSnapshot. A mistyped name would count as the name of a file, and a cluster
-// with one etcd machine would be stopped for it. A file with an ETCDSnapshot is restored by the name of the
+// unlisted refuses a name without an ETCDSnapshot. A file with an ETCDSnapshot is restored by the name of the
 // ETCDSnapshot.
-func unlisted(known inspect.Snapshots, unread error, s scene, name string) error {
+func unlisted(absent *restore.AbsentError, s scene) error {
 	hint := "--file says that it is the name of a file on the only machine with etcd"
-	if i := slices.IndexFunc(known.Snapshots, func(k inspect.Snapshot) bool {
-		return k.File == name
-	}); unread == nil && i >= 0 {
-		hint = "that is the name of a file, and the ETCDSnapshot of it is " + known.Snapshots[i].Name
+	if absent.Instead != "" {
+		hint = "that is the name of a file, and the ETCDSnapshot of it is " + absent.Instead
 	}
 	return fmt.Errorf(
 		"there is no ETCDSnapshot %s in namespace %s, and nothing was asked for; drover snapshot list %s -n %s "+
 			"lists those that are there; %s",
-		name, s.cluster.Namespace, s.cluster.Name, s.cluster.Namespace, hint)
+		absent.Name, absent.Namespace, s.Cluster.Name, s.Cluster.Namespace, hint)
 }
 
 // checkVersion refuses an impossible version, or a version of another distribution.
@@ -313,64 +302,31 @@ func checkVersion(version, now string) error {
 	return nil
 }
 
+// flagWords are the texts of a briefing that name flags.
+var flagWords = restore.Words{
+	File:    ": --file says that it is the name of a file",
+	Version: ", which --kubernetes-version asks for", Config: ", which --restore-config puts back",
+	Offer: "; --restore-config kubernetesVersion goes back to that of the snapshot",
+}
+
 // print writes the effects of a restore.
 func (b briefing) print(out io.Writer, now time.Time) {
-	s, asks, is := b.scene, b.asks, b.scene.cluster.Spec.KubernetesVersion
-	found := inspect.Snapshot{Name: asks.wish.Name + ", which is no ETCDSnapshot of namespace " + s.cluster.Namespace +
-		": --file says that it is the name of a file"}
-	place := "the only machine with etcd, in server/db/snapshots; with more than one machine the restore fails, and " +
-		"stops nothing"
-	if b.snapshot != nil {
-		found, place = *b.snapshot, b.snapshot.Place()
-	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	row(w, "Management:", b.management)
-	row(w, "Cluster:", s.name())
-	row(w, "Snapshot:", found.Name)
-	if found.Cluster == "" {
-		row(w, "Of cluster:", orUnknown(""))
+	for _, line := range b.Lines(now, flagWords) {
+		row(w, line.Label+":", line.Text)
 	}
-	row(w, "Taken:", takenText(found, now))
-	row(w, "Kept by:", place)
-	row(w, "Version then:", orUnknown(found.KubernetesVersion))
-	row(w, "Version now:", orUnknown(is))
-	row(w, "Version after:", versionAfter(found.KubernetesVersion, is, asks))
-	if asks.wish.RestoreRKEConfig != "" && len(b.restored) == 0 {
+	if b.Order.Wish.RestoreRKEConfig != "" && len(b.Restored) == 0 {
 		row(w, "Goes back:", "nothing: the spec has what the snapshot contains")
 	}
-	for _, field := range b.restored {
+	for _, field := range b.Restored {
 		row(w, "Goes back:", field.Field+": "+printable(field.Old)+" → "+printable(field.New))
 	}
 	for _, note := range b.notes {
 		row(w, "Note:", note)
 	}
 	_ = w.Flush()
-	_, _ = fmt.Fprintln(out,
-		"Everything that was written to the cluster's API since the snapshot is given up. All machines are stopped "+
-			"at once.")
-}
-
-func orUnknown(version string) string { return cmp.Or(version, "not known") }
-
-// takenText describes when a snapshot was taken.
-func takenText(s inspect.Snapshot, now time.Time) string {
-	if s.TakenAt == nil {
-		return orUnknown("")
-	}
-	return s.TakenAt.UTC().Format(time.RFC3339) + ", " + ageText(s, now) + " ago"
-}
-
-// versionAfter describes the version after a restore, and how to get the snapshot's version.
-func versionAfter(then, now string, asked order) string {
-	switch {
-	case asked.kubernetesVersion != "":
-		return asked.kubernetesVersion + ", which --kubernetes-version asks for"
-	case asked.wish.RestoreRKEConfig != "":
-		return then + ", which --restore-config puts back"
-	case then != "" && then != now:
-		return orUnknown(now) + "; --restore-config kubernetesVersion goes back to that of the snapshot"
-	}
-	return orUnknown(now)
+	_, _ = fmt.Fprintln(out, restore.Consequence)
 }
 
 // managementText describes a management cluster: the address of its API server, and the context if the user named one.

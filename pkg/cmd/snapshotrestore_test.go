@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/preview"
+	"github.com/drover-io/drover/pkg/operate/restore"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -195,7 +196,7 @@ func TestForeseen(t *testing.T) {
 				{Field: "spec.x", Message: "y"}}}, version: "v1",
 			notes: []string{"unknown"}},
 	} {
-		notes, err := foreseen(tc.report, tc.err, order{kind: planner.RestoreOperation, kubernetesVersion: tc.version})
+		notes, err := foreseen(tc.report, tc.err, order{Kind: planner.RestoreOperation, KubernetesVersion: tc.version})
 		if diff := cmp.Diff(tc.notes, notes); diff != "" || (err == nil) != (tc.want == "") || err != nil &&
 			!strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q; notes (-want +got):\n%s", name, err, tc.want, diff)
@@ -242,9 +243,10 @@ func TestPrintBriefing(t *testing.T) {
 	found := &inspect.Snapshot{Name: "s", Storage: "s3", Bucket: "b", Folder: "f", TakenAt: &taken,
 		KubernetesVersion: "v1.35.3+rke2r1"}
 	b := briefing{
-		management: managementText("https://user:secret@api.example.com:6443", "prod"), scene: demoScene(),
-		snapshot: found, notes: []string{"the cluster is paused"},
-		asks: order{kind: planner.RestoreOperation, wish: wish{Name: "s"}},
+		management: managementText("https://user:secret@api.example.com:6443", "prod"),
+		notes:      []string{"the cluster is paused"},
+		Briefing: restore.Briefing{Scene: demoScene(), Snapshot: found,
+			Order: order{Kind: planner.RestoreOperation, Wish: wish{Name: "s"}}},
 	}
 	b.print(&out, now)
 	want := `Management:     https://api.example.com:6443, context prod
@@ -272,24 +274,6 @@ func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 		"DROVER_FILE=true", "DROVER_RESTORE_CONFIG=all", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
 	if diff := cmp.Diff([]string{"A=b", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"}, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
-	}
-}
-
-func TestVersionAfter(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		then, now string
-		asked     order
-		want      string
-	}{
-		{"v1", "v1", order{}, "v1"}, {"", "v2", order{}, "v2"},
-		{"v1", "v2", order{}, "v2; --restore-config kubernetesVersion goes back to that of the snapshot"},
-		{"v1", "v2", order{kubernetesVersion: "v3"}, "v3, which --kubernetes-version asks for"},
-		{"v1", "v2", order{wish: wish{RestoreRKEConfig: "all"}}, "v1, which --restore-config puts back"},
-	} {
-		if got := versionAfter(tc.then, tc.now, tc.asked); got != tc.want {
-			t.Errorf("%+v: %q", tc, got)
-		}
 	}
 }
 

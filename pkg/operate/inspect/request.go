@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/operate/operation"
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
@@ -42,6 +43,32 @@ func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 		return report, fmt.Errorf("the Cluster %s no longer exists", report.Cluster)
 	}
 	return report, err
+}
+
+// PreviewRequest returns the effect of a request for an operation, with a warning about an unknown version.
+func (r *Reader) PreviewRequest(s operation.Scene, o operation.Order) (preview.Report, error) {
+	edited, err := s.Edited(o)
+	if err != nil {
+		return preview.Report{}, err
+	}
+	report, err := r.PreviewEdit(edited)
+	if version := o.KubernetesVersion; err == nil && version != "" && !r.KnowsVersion(version) {
+		report.Warnings = append(report.Warnings, preview.Warning{
+			Field: "spec.kubernetesVersion", Message: "the release data do not know " + version +
+				": is there such a release?",
+		})
+	}
+	return report, err
+}
+
+// Scene reads the state that a request for an operation depends on.
+func (r *Reader) Scene(name string) (operation.Scene, error) {
+	cluster, err := r.Cluster(name)
+	if err != nil {
+		return operation.Scene{}, err
+	}
+	controlPlane, err := r.controlPlane(name)
+	return operation.Scene{Cluster: cluster, ControlPlane: controlPlane}, err
 }
 
 // KnowsVersion reports whether the release data contain a Kubernetes version, or another of the same minor.

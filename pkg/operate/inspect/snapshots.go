@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/pager"
 
@@ -59,10 +61,20 @@ type Snapshot struct {
 	TakenAt *metav1.Time `json:"takenAt,omitempty"`
 	// KubernetesVersion of the cluster at that time, empty if the metadata lack it.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// HasConfig is true if the metadata contain the cluster's rkeConfig, which a restore can put back.
+	HasConfig bool `json:"hasConfig,omitempty"`
 }
 
 // Failed reports whether the snapshot cannot be restored because taking it failed.
 func (s Snapshot) Failed() bool { return s.Status == snapshots.Failed }
+
+// Age is the snapshot's age in words, empty if unknown.
+func (s Snapshot) Age(now time.Time) string {
+	if s.TakenAt == nil {
+		return ""
+	}
+	return duration.HumanDuration(max(now.Sub(s.TakenAt.Time), 0))
+}
 
 // Place describes the snapshot's location in words.
 func (s Snapshot) Place() string {
@@ -173,8 +185,8 @@ func snapshotOf(object *rkev1.ETCDSnapshot) Snapshot {
 	if out.Node == storageS3 {
 		out.Node = "" // a value of older objects
 	}
-	if version, _, err := topology.DescribeSnapshot(file.Metadata); err == nil {
-		out.KubernetesVersion = version // unreadable metadata contain no version
+	if version, hasConfig, err := topology.DescribeSnapshot(file.Metadata); err == nil {
+		out.KubernetesVersion, out.HasConfig = version, hasConfig // unreadable metadata contain neither
 	}
 	return out
 }

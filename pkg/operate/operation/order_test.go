@@ -1,8 +1,7 @@
-package cmd
+package operation
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +15,14 @@ import (
 )
 
 // demoScene is a cluster that a Drover manages, without requests.
-func demoScene(changes ...func(*scene)) scene {
-	s := scene{
-		cluster: &provv1.Cluster{
+func demoScene(changes ...func(*Scene)) Scene {
+	s := Scene{
+		Cluster: &provv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", ResourceVersion: "7",
 				Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}},
 			Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{}},
 		},
-		controlPlane: &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo"}},
+		ControlPlane: &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo"}},
 	}
 	for _, change := range changes {
 		change(&s)
@@ -32,62 +31,54 @@ func demoScene(changes ...func(*scene)) scene {
 }
 
 // ran adds the record of an operation to a scene.
-func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*scene) {
-	return func(s *scene) {
-		status := &s.controlPlane.Status
+func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*Scene) {
+	return func(s *Scene) {
+		status := &s.ControlPlane.Status
 		status.Operations = append(status.Operations, rkev1.OperationRecord{Name: kind.Record, Request: request,
 			State: state, Message: "m is lost", Step: "a step"})
 	}
 }
 
-// says gives the control plane a condition.
-func says(condition, message string) func(*scene) {
-	return func(s *scene) {
-		s.controlPlane.Status.Conditions = append(s.controlPlane.Status.Conditions,
-			rkev1.GenericCondition{Type: condition, Message: message})
-	}
-}
-
-func spec(change func(*provv1.RKEConfig)) func(*scene) {
-	return func(s *scene) { change(s.cluster.Spec.RKEConfig) }
+func spec(change func(*provv1.RKEConfig)) func(*Scene) {
+	return func(s *Scene) { change(s.Cluster.Spec.RKEConfig) }
 }
 
 func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		kind planner.OperationKind
-		is   []func(*scene)
+		is   []func(*Scene)
 		want int64
 	}{
 		"nothing was ever asked for": {kind: planner.SnapshotOperation, want: 1},
-		"the spec has the largest": {planner.SnapshotOperation, []func(*scene){
+		"the spec has the largest": {planner.SnapshotOperation, []func(*Scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
-			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
+			func(s *Scene) { s.ControlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
 		}, 10},
 		"the status has the largest, because a user lowered that of the spec": {planner.SnapshotOperation,
-			[]func(*scene){
+			[]func(*Scene){
 				spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }),
-				func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
+				func(s *Scene) { s.ControlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
 			}, 5},
-		"only the record remembers": {planner.RestoreOperation, []func(*scene){
+		"only the record remembers": {planner.RestoreOperation, []func(*Scene){
 			ran(planner.RestoreOperation, `{"name":"x","generation":6}`, rkev1.OperationStateCancelled),
 		}, 7},
-		"the planner was told of one that the Cluster has no more": {planner.KeysOperation, []func(*scene){
-			func(s *scene) { s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 3} },
+		"the planner was told of one that the Cluster has no more": {planner.KeysOperation, []func(*Scene){
+			func(s *Scene) { s.ControlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 3} },
 		}, 4},
-		"certificates are known by what was done": {planner.CertificatesOperation, []func(*scene){
-			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 },
+		"certificates are known by what was done": {planner.CertificatesOperation, []func(*Scene){
+			func(s *Scene) { s.ControlPlane.Status.CertificateRotationGeneration = 5 },
 		}, 6},
-		"certificates that failed": {planner.CertificatesOperation, []func(*scene){
-			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 },
+		"certificates that failed": {planner.CertificatesOperation, []func(*Scene){
+			func(s *Scene) { s.ControlPlane.Status.CertificateRotationGeneration = 5 },
 			ran(planner.CertificatesOperation, `{"generation":8,"services":["etcd"]}`, rkev1.OperationStateFailed),
 		}, 9},
-		"other kinds do not count": {planner.KeysOperation, []func(*scene){
+		"other kinds do not count": {planner.KeysOperation, []func(*Scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
 			ran(planner.SnapshotOperation, `{"generation":8}`, rkev1.OperationStateSucceeded),
 		}, 1},
 	} {
-		if got := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want {
+		if got := demoScene(tc.is...).NextGeneration(tc.kind); got != tc.want {
 			t.Errorf("%s: generation %d, want %d", name, got, tc.want)
 		}
 	}
@@ -97,47 +88,47 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 // live cluster would install it before the restore.
 func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 	t.Parallel()
-	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1",
-		replacesRunning: true}
+	back := Order{Kind: planner.RestoreOperation, Wish: Wish{Name: "s"}, KubernetesVersion: "v1.35.3+rke2r1",
+		ReplacesRunning: true}
 	take := spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} })
 	for name, tc := range map[string]struct {
-		is   []func(*scene)
+		is   []func(*Scene)
 		want string
 	}{
 		"nothing else was asked for": {},
-		"all else has ended": {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
+		"all else has ended": {is: []func(*Scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
 			rkev1.OperationStateFailed)}},
 		"another restore runs": {
-			is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
-		"a key rotation that is off": {is: []func(*scene){spec(func(c *provv1.RKEConfig) {
+			is: []func(*Scene){ran(back.Kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
+		"a key rotation that is off": {is: []func(*Scene){spec(func(c *provv1.RKEConfig) {
 			c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1}
 		})}},
-		"the cluster is stopped": {is: []func(*scene){
-			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) {
-				s.controlPlane.Status.Operations[0].Stopped = true
+		"the cluster is stopped": {is: []func(*Scene){
+			take, ran(back.Kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *Scene) {
+				s.ControlPlane.Status.Operations[0].Stopped = true
 			},
 		}},
-		"a snapshot is taken": {[]func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
+		"a snapshot is taken": {[]func(*Scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
 			rkev1.OperationStateRunning)},
-			"--kubernetes-version: the etcd snapshot of cluster a/demo runs, and a live cluster could get the " +
+			"the etcd snapshot of cluster a/demo runs, and a live cluster could get the " +
 				"version when it has ended"},
-		"a snapshot is to be taken": {[]func(*scene){take},
-			"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a " +
+		"a snapshot is to be taken": {[]func(*Scene){take},
+			"the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a " +
 				"live cluster could get the version before the restore"},
 		"the planner was told of one that the Cluster has no more": {
-			[]func(*scene){func(s *scene) {
-				s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
+			[]func(*Scene){func(s *Scene) {
+				s.ControlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
 			}},
-			"--kubernetes-version: the encryption key rotation of cluster a/demo waits to begin",
+			"the encryption key rotation of cluster a/demo waits to begin",
 		},
 	} {
-		_, _, err := demoScene(tc.is...).place(back)
+		_, _, err := demoScene(tc.is...).Place(back)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 		plain := back
-		plain.kubernetesVersion = ""
-		if _, _, err := demoScene(tc.is...).place(plain); err != nil {
+		plain.KubernetesVersion = ""
+		if _, _, err := demoScene(tc.is...).Place(plain); err != nil {
 			t.Errorf("%s: without a version: %v", name, err)
 		}
 	}
@@ -147,7 +138,7 @@ func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 	t.Parallel()
 	kind := planner.RestoreOperation
-	was := []func(*scene){
+	was := []func(*Scene){
 		spec(func(c *provv1.RKEConfig) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "r", Generation: 2}
 		}),
@@ -155,27 +146,27 @@ func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 	}
 	agreed := demoScene(was...)
 	for name, tc := range map[string]struct {
-		then    func(*scene)
+		then    func(*Scene)
 		refused bool
 	}{
-		"nothing has changed": {func(*scene) {}, false},
-		"the user did not see the change": {func(s *scene) {
-			s.cluster.ResourceVersion, s.controlPlane.Status.Operations[0].Step = "8", "another step"
+		"nothing has changed": {func(*Scene) {}, false},
+		"the user did not see the change": {func(s *Scene) {
+			s.Cluster.ResourceVersion, s.ControlPlane.Status.Operations[0].Step = "8", "another step"
 		}, false},
-		"it is another cluster":  {func(s *scene) { s.cluster.UID = "b" }, true},
-		"it has another version": {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, true},
-		"a user withdrew the request": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil },
+		"it is another cluster":  {func(s *Scene) { s.Cluster.UID = "b" }, true},
+		"it has another version": {func(s *Scene) { s.Cluster.Spec.KubernetesVersion = "v2" }, true},
+		"a user withdrew the request": {func(s *Scene) { s.Cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil },
 			true},
-		"a user asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" },
+		"a user asked for something else": {func(s *Scene) { s.Cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" },
 			true},
-		"it has ended": {func(s *scene) {
-			s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded
+		"it has ended": {func(s *Scene) {
+			s.ControlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded
 		}, true},
-		"it has begun again": {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 }, true},
-		"it is forgotten":    {func(s *scene) { s.controlPlane.Status.Operations = nil }, true},
+		"it has begun again": {func(s *Scene) { s.ControlPlane.Status.Operations[0].Attempt = 2 }, true},
+		"it is forgotten":    {func(s *Scene) { s.ControlPlane.Status.Operations = nil }, true},
 	} {
 		s := demoScene(append(slices.Clone(was), tc.then)...)
-		_, _, err := s.place(order{kind: kind, wish: wish{Name: "s"}, replacesRunning: true, confirmed: &agreed})
+		_, _, err := s.Place(Order{Kind: kind, Wish: Wish{Name: "s"}, ReplacesRunning: true, Confirmed: &agreed})
 		if (err != nil) != tc.refused || err != nil && err.Error() != changedSince {
 			t.Errorf("%s: error %v, refused %t", name, err, tc.refused)
 		}
@@ -188,41 +179,41 @@ const changedSince = "cluster a/demo or its last etcd restore has changed since 
 
 func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 	t.Parallel()
-	take := order{kind: planner.SnapshotOperation}
-	marks := func(annotations map[string]string) func(*scene) {
-		return func(s *scene) { s.cluster.Annotations = annotations }
+	take := Order{Kind: planner.SnapshotOperation}
+	marks := func(annotations map[string]string) func(*Scene) {
+		return func(s *Scene) { s.Cluster.Annotations = annotations }
 	}
 	for name, tc := range map[string]struct {
-		order order
-		is    []func(*scene)
+		order Order
+		is    []func(*Scene)
 		want  string
 	}{
-		"a deleted cluster": {take, []func(*scene){func(s *scene) {
-			s.cluster.DeletionTimestamp = &metav1.Time{}
+		"a deleted cluster": {take, []func(*Scene){func(s *Scene) {
+			s.Cluster.DeletionTimestamp = &metav1.Time{}
 		}}, "cluster a/demo is being deleted"},
-		"an imported cluster": {take, []func(*scene){func(s *scene) {
-			s.cluster.Spec.RKEConfig = nil
+		"an imported cluster": {take, []func(*Scene){func(s *Scene) {
+			s.Cluster.Spec.RKEConfig = nil
 		}}, "cluster a/demo has no spec.rkeConfig"},
 		"a released cluster": {take,
-			[]func(*scene){
+			[]func(*Scene){
 				marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has released cluster a/demo"},
-		"a cluster of another manager": {take, []func(*scene){marks(nil)},
+		"a cluster of another manager": {take, []func(*Scene){marks(nil)},
 			"no Drover manages cluster a/demo: no Drover starts a request until it is adopted; drover adopt demo"},
-		"a cluster without control plane": {take, []func(*scene){func(s *scene) {
-			s.controlPlane = nil
+		"a cluster without control plane": {take, []func(*Scene){func(s *Scene) {
+			s.ControlPlane = nil
 		}}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
 		"the operation runs": {take,
-			[]func(*scene){ran(take.kind, `{"generation":3}`,
+			[]func(*Scene){ran(take.Kind, `{"generation":3}`,
 				rkev1.OperationStateRunning)},
 			"the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
 		"the way to stop what runs": {take,
-			[]func(*scene){ran(take.kind, `{"generation":3}`,
+			[]func(*Scene){ran(take.Kind, `{"generation":3}`,
 				rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
-		"a service of K3s": {order{kind: planner.CertificatesOperation,
-			wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
-			`--service: cluster a/demo is one of rke2, which does not have k3s-server`},
+		"a service of K3s": {Order{Kind: planner.CertificatesOperation,
+			Wish: Wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
+			`cluster a/demo is one of rke2, which does not have k3s-server`},
 	} {
-		if _, _, err := demoScene(tc.is...).place(tc.order); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, _, err := demoScene(tc.is...).Place(tc.order); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
@@ -230,34 +221,34 @@ func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 
 func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
 	t.Parallel()
-	take := order{kind: planner.SnapshotOperation}
-	restore := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, replacesRunning: true}
+	take := Order{Kind: planner.SnapshotOperation}
+	restore := Order{Kind: planner.RestoreOperation, Wish: Wish{Name: "s"}, ReplacesRunning: true}
 	for name, tc := range map[string]struct {
-		order order
-		is    []func(*scene)
+		order Order
+		is    []func(*Scene)
 		want  []string
 	}{
 		"nothing": {order: take},
-		"the last one has ended": {take, []func(*scene){
+		"the last one has ended": {take, []func(*Scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
-			ran(take.kind, `{"generation":3}`, rkev1.OperationStateSucceeded),
+			ran(take.Kind, `{"generation":3}`, rkev1.OperationStateSucceeded),
 		}, nil},
-		"the certificates of the spec were rotated": {order{kind: planner.CertificatesOperation}, []func(*scene){
+		"the certificates of the spec were rotated": {Order{Kind: planner.CertificatesOperation}, []func(*Scene){
 			spec(func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 3} }),
-			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 3 },
+			func(s *Scene) { s.ControlPlane.Status.CertificateRotationGeneration = 3 },
 		}, nil},
-		"the last one has not begun": {take, []func(*scene){
+		"the last one has not begun": {take, []func(*Scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
 		}, []string{"the request with generation 3 has not begun, and this one takes its place"}},
 		"another operation runs": {take,
-			[]func(*scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
+			[]func(*Scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
 			[]string{"it begins when the running certificate rotation has ended"}},
 		"a restore starts again": {restore,
-			[]func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
+			[]func(*Scene){ran(restore.Kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
 			[]string{"the running etcd restore, at generation 2, stops at once, and the new one starts from the " +
 				"beginning"}},
 	} {
-		_, got, err := demoScene(tc.is...).place(tc.order)
+		_, got, err := demoScene(tc.is...).Place(tc.order)
 		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 			t.Errorf("%s: error %v, notes (-want +got):\n%s", name, err, diff)
 		}
@@ -269,16 +260,16 @@ func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		order order
+		order Order
 		want  string
 		then  func(*provv1.ClusterSpec)
 	}{
 		"a snapshot": {
-			order{kind: planner.SnapshotOperation}, `{"rkeConfig":{"etcdSnapshotCreate":{"generation":1}}}`,
+			Order{Kind: planner.SnapshotOperation}, `{"rkeConfig":{"etcdSnapshotCreate":{"generation":1}}}`,
 			func(s *provv1.ClusterSpec) { s.RKEConfig.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} },
 		},
 		"a restore with a version": {
-			order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1"},
+			Order{Kind: planner.RestoreOperation, Wish: Wish{Name: "s"}, KubernetesVersion: "v1.35.3+rke2r1"},
 			`{"kubernetesVersion":"v1.35.3+rke2r1","rkeConfig":{"etcdSnapshotRestore":{"generation":3,"name":"s","restoreRKEConfig":null}}}`,
 			func(s *provv1.ClusterSpec) {
 				s.KubernetesVersion = "v1.35.3+rke2r1"
@@ -286,19 +277,19 @@ func TestPatch(t *testing.T) {
 			},
 		},
 		"all certificates": {
-			order{kind: planner.CertificatesOperation},
+			Order{Kind: planner.CertificatesOperation},
 			`{"rkeConfig":{"rotateCertificates":{"generation":6,"services":null}}}`,
 			func(s *provv1.ClusterSpec) { s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6} },
 		},
 		"certificates of a service": {
-			order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet"}}},
+			Order{Kind: planner.CertificatesOperation, Wish: Wish{Services: []string{"kubelet"}}},
 			`{"rkeConfig":{"rotateCertificates":{"generation":6,"services":["kubelet"]}}}`,
 			func(s *provv1.ClusterSpec) {
 				s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6, Services: []string{"kubelet"}}
 			},
 		},
 		"keys": {
-			order{kind: planner.KeysOperation}, `{"rkeConfig":{"rotateEncryptionKeys":{"generation":1}}}`,
+			Order{Kind: planner.KeysOperation}, `{"rkeConfig":{"rotateEncryptionKeys":{"generation":1}}}`,
 			func(s *provv1.ClusterSpec) {
 				s.RKEConfig.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
 			},
@@ -308,17 +299,17 @@ func TestPatch(t *testing.T) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2,
 				RestoreRKEConfig: rkev1.RestoreModeAll}
 			c.RotateCertificates = &rkev1.RotateCertificates{Generation: 5, Services: []string{"etcd", "scheduler"}}
-		}), func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 })
-		asked, _, err := s.place(tc.order)
+		}), func(s *Scene) { s.ControlPlane.Status.CertificateRotationGeneration = 5 })
+		asked, _, err := s.Place(tc.order)
 		check(t, err)
-		patch, err := tc.order.patch(s.cluster, asked)
+		patch, err := tc.order.Patch(s.Cluster, asked)
 		check(t, err)
 		if want := `{"metadata":{"resourceVersion":"7"},"spec":` + tc.want + `}`; string(patch) != want {
 			t.Errorf("%s: patch\n%s\nwant\n%s", name, patch, want)
 		}
-		edited, err := patched(s.cluster, patch)
+		edited, err := Patched(s.Cluster, patch)
 		check(t, err)
-		want := s.cluster.DeepCopy()
+		want := s.Cluster.DeepCopy()
 		tc.then(&want.Spec)
 		if diff := cmp.Diff(want, edited); diff != "" {
 			t.Errorf("%s: edited (-want +got):\n%s", name, diff)
@@ -338,20 +329,23 @@ func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	}
 	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates,
 		config.RotateEncryptionKeys}
-	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll},
+	want := []Wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll},
 		{Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
 	for i, kind := range planner.OperationKinds() {
 		text, err := json.Marshal(requests[i])
 		check(t, err)
-		for _, got := range []*wish{wishIn(config, kind.Field),
-			requested(rkev1.OperationRecord{Request: string(text)})} {
+		for _, got := range []*Wish{WishIn(config, kind.Field),
+			Requested(rkev1.OperationRecord{Request: string(text)})} {
 			if diff := cmp.Diff(&want[i], got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", kind.Field, diff)
 			}
 		}
-		page := "../../docs/reasons/" + failurePages[kind] + ".md"
-		if _, err := os.Stat(page); err != nil {
-			t.Errorf("%s: %v", kind.Title, err)
-		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
