@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// scriptTime is the limit for one script.
+// scriptTime is the usual limit for one script.
 const scriptTime = 2 * time.Minute
 
 // request begins a line with which a script asks for a step.
@@ -27,7 +27,13 @@ type steps map[string]func() string
 // its arguments, which every user of the machine can see.
 func browse(t *testing.T, script string, env map[string]string, can steps) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	browseFor(t, scriptTime, script, env, can)
+}
+
+// browseFor is browse for a script with another limit.
+func browseFor(t *testing.T, limit time.Duration, script string, env map[string]string, can steps) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	node := exec.CommandContext(ctx, nodeProgram(), filepath.Join("browser", script+".mjs"))
 	node.Env = append(os.Environ(), "UI_CHROMIUM="+chromium(t))
