@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/drover-io/drover/pkg/operate/edit"
 	"github.com/drover-io/drover/pkg/operate/inspect"
@@ -248,7 +250,31 @@ func (o *createOptions) objects(cmd *cobra.Command) ([]*unstructured.Unstructure
 			cmd.PrintErrf("Note: the fields of machine configs are not checked: %v\n", err)
 		}
 	}
-	return o.cluster.Objects(schema, facts)
+	objects, wrong := o.cluster.Objects(schema, facts)
+	return objects, o.inFlags(wrong)
+}
+
+// inFlags names the flags whose values are wrong.
+func (o *createOptions) inFlags(wrong field.ErrorList) error {
+	errs := make([]error, 0, len(wrong))
+	for _, one := range wrong {
+		first, _, _ := strings.Cut(one.Field, ".")
+		named := "--" + first
+		index, isPool := strings.CutPrefix(first, "pools[")
+		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		switch {
+		case isPool && err == nil && i < len(o.cluster.Pools):
+			named = "--pool " + o.cluster.Pools[i].Name
+		case first == "pools":
+			named = "--pool"
+		case first == "name":
+			named = "NAME"
+		case first == "spec":
+			named = one.Field
+		}
+		errs = append(errs, errors.New(named+": "+edit.MessageOf(one)))
+	}
+	return errors.Join(errs...)
 }
 
 // unknownDriverError says that the management cluster has no such driver.

@@ -29,6 +29,25 @@ const (
 	lookAttempts = 3
 )
 
+// changeEndpoints are the endpoints that create, change and delete clusters.
+func changeEndpoints() []endpoint {
+	of := "v1/" + strings.TrimSuffix(clusterPath, "/")
+	return []endpoint{
+		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
+			answer: writtenBody{}, handle: (*ui).putCluster},
+		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
+			answer: removalBody{}, handle: (*ui).getRemoval},
+		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
+			handle: (*ui).deleteCluster},
+		{method: "POST", path: "v1/manifests", summary: "The manifest of a new cluster from the values of a form",
+			body: edit.NewCluster{}, answer: manifestBody{}, handle: (*ui).postManifest},
+		{method: "GET", path: "v1/schemas/cluster", summary: "The OpenAPI schema of a Cluster", answer: anyJSON,
+			handle: (*ui).getClusterSchema},
+		{method: "GET", path: "v1/releases", summary: "Kubernetes versions and networks of new clusters",
+			answer: releasesBody{}, handle: (*ui).getReleases},
+	}
+}
+
 // previewBody is what a text would do. With problems, it cannot be written.
 type previewBody struct {
 	// Seen is the digest of the live objects, for If-Match. It is empty for a cluster that does not exist.

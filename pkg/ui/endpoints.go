@@ -52,7 +52,7 @@ type parameter struct{ name, description string }
 
 // endpoints returns the table.
 func endpoints() []endpoint {
-	return []endpoint{
+	return append(changeEndpoints(), []endpoint{
 		{method: "GET", path: "openapi.json", summary: "This document", isPublic: true, answer: anyJSON,
 			handle: (*ui).getDocument},
 		{method: "GET", path: "v1/session", summary: "Who is signed in", answer: sessionBody{},
@@ -73,13 +73,6 @@ func endpoints() []endpoint {
 			isHeavy: true, answer: inspect.Explanation{}, handle: (*ui).getExplain},
 		{method: "POST", path: "v1/" + clusterPath + "preview", summary: "What an edited manifest would do to machines",
 			isHeavy: true, body: textYAML, answer: previewBody{}, handle: (*ui).postPreview},
-		{method: "PUT", path: "v1/" + strings.TrimSuffix(clusterPath, "/"),
-			summary: "Write a manifest that was previewed: If-Match for an edit, If-None-Match for a new cluster",
-			body:    textYAML, answer: writtenBody{}, handle: (*ui).putCluster},
-		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
-			answer: removalBody{}, handle: (*ui).getRemoval},
-		{method: "DELETE", path: "v1/" + strings.TrimSuffix(clusterPath, "/"),
-			summary: "Delete a cluster whose removal was shown", handle: (*ui).deleteCluster},
 		{method: "GET", path: "v1/" + clusterPath + "logs", summary: "The provisioning log", answer: textPlain,
 			handle: (*ui).getClusterLog},
 		{method: "GET", path: "v1/" + clusterPath + "events", summary: "Events of a cluster and its machines",
@@ -98,7 +91,7 @@ func endpoints() []endpoint {
 			answer: administrationBody{}, handle: (*ui).getAdministration},
 		{method: "GET", path: "v1/k8s/{path...}", summary: "An object or a list of the management cluster",
 			answer: anyJSON, handle: (*ui).getObject},
-	}
+	}...)
 }
 
 // route builds the handler of the API.

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -22,21 +23,24 @@ import (
 
 // NewCluster describes a cluster that does not exist yet.
 type NewCluster struct {
-	Namespace, Name, Version string
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Version   string `json:"version"`
 	// CNI is the network of RKE2, empty for the default of the distribution.
-	CNI string
+	CNI string `json:"cni,omitempty"`
 	// Driver is the node driver of all pools, empty for existing hosts.
-	Driver, Credential string
-	Pools              []NewPool
+	Driver     string    `json:"driver,omitempty"`
+	Credential string    `json:"credential,omitempty"`
+	Pools      []NewPool `json:"pools,omitempty"`
 }
 
 // NewPool is a pool of a NewCluster.
 type NewPool struct {
-	Name  string
-	Size  int32
-	Roles []string
+	Name  string   `json:"name"`
+	Size  int32    `json:"size"`
+	Roles []string `json:"roles"`
 	// Config has the values of each field of the machine config.
-	Config map[string][]string
+	Config map[string][]string `json:"config,omitempty"`
 }
 
 // Roles of pools.
@@ -113,18 +117,16 @@ func ConfigNames(driver string) apiextv1.CustomResourceDefinitionNames {
 }
 
 // Objects returns the machine configs and the Cluster. It checks the values as the server would, and the machine
-// configs against the schema of the driver, which may be nil.
-func (n NewCluster) Objects(schema *apiextv1.JSONSchemaProps, releases Releases) ([]*unstructured.Unstructured, error) {
-	if err := n.check(releases); err != nil {
-		return nil, err
-	}
+// configs against the schema of the driver, which may be nil. The errors have the paths of fields of a NewCluster, such
+// as pools[0].config.size. With errors, the objects lack what cannot be converted.
+func (n NewCluster) Objects(schema *apiextv1.JSONSchemaProps, releases Releases) ([]*unstructured.Unstructured,
+	field.ErrorList) {
+	errs := n.check(releases)
 	var out []*unstructured.Unstructured
 	pools := []any{}
-	for _, pool := range n.Pools {
-		config, err := n.config(pool, schema)
-		if err != nil {
-			return nil, err
-		}
+	for i, pool := range n.Pools {
+		config, wrong := n.config(pool, schema, field.NewPath("pools").Index(i).Child("config"))
+		errs = append(errs, wrong...)
 		out = append(out, config)
 		pools = append(pools, n.pool(pool, config))
 	}
@@ -138,41 +140,90 @@ func (n NewCluster) Objects(schema *apiextv1.JSONSchemaProps, releases Releases)
 	}
 	cluster := n.object(provv1.SchemeGroupVersion.String(), "Cluster", n.Name)
 	cluster.Object["spec"] = spec
-	typed := &provv1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cluster.Object, typed); err != nil {
-		return nil, fmt.Errorf("read the Cluster: %w", err)
+	out = append(out, cluster)
+	typed, err := Typed(cluster)
+	if err != nil {
+		return out, append(errs, field.InternalError(nil, err))
 	}
-	if errs := topology.ValidateAlone(topology.Input{Cluster: typed}); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+	for _, invalid := range topology.ValidateAlone(topology.Input{Cluster: typed}) {
+		invalid.Field = requestField(invalid.Field)
+		isKnown := func(other *field.Error) bool { return other.Field == invalid.Field }
+		if !slices.ContainsFunc(errs, isKnown) {
+			errs = append(errs, invalid)
+		}
 	}
-	return append(out, cluster), nil
+	return out, errs
 }
 
-func (n NewCluster) check(releases Releases) error {
-	if err := CheckRelease(n.Version, "", releases); err != nil {
-		return fmt.Errorf("--version: %w", err)
+var requestFields = strings.NewReplacer("metadata.", "", FieldVersion, fieldVersion,
+	"spec.rkeConfig.machinePools", fieldPools, "spec.cloudCredentialSecretName", "credential",
+	"spec.rkeConfig.machineGlobalConfig.cni", fieldCNI, ".quantity", ".size", ".machineConfigRef.name", ".name")
+
+// requestField converts a field of a Cluster to that of a NewCluster.
+func requestField(path string) string {
+	path = requestFields.Replace(path)
+	for _, role := range []string{".etcdRole", ".controlPlaneRole", ".workerRole"} {
+		path = strings.Replace(path, role, ".roles", 1)
 	}
+	return path
+}
+
+// Fields of a NewCluster.
+const (
+	fieldVersion = "version"
+	fieldCNI     = "cni"
+	fieldDriver  = "driver"
+	fieldPools   = "pools"
+)
+
+// wrong is a mistake in a value that the message describes.
+func wrong(path *field.Path, err error) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, err.Error())
+}
+
+func (n NewCluster) check(releases Releases) field.ErrorList {
+	var errs field.ErrorList
+	if err := CheckRelease(n.Version, "", releases); err != nil {
+		errs = append(errs, wrong(field.NewPath(fieldVersion), err))
+	}
+	cni := field.NewPath(fieldCNI)
 	switch {
 	case n.CNI == "":
 	case distro.RuntimeOf(n.Version) != distro.RKE2:
-		return fmt.Errorf("--cni: only RKE2 has this choice, and %s is a version of K3s", n.Version)
+		errs = append(errs, wrong(cni, fmt.Errorf("only RKE2 has this choice, and %s is a version of K3s", n.Version)))
 	case !slices.Contains(Networks(), strings.TrimPrefix(n.CNI, "multus,")):
-		return fmt.Errorf("--cni: %q is unknown; use one of %s", n.CNI, strings.Join(Networks(), ", "))
+		errs = append(errs, wrong(cni, fmt.Errorf("%q is unknown; use one of %s", n.CNI,
+			strings.Join(Networks(), ", "))))
 	}
-	if n.Driver == "" {
-		return nil
+	driver := field.NewPath(fieldDriver)
+	switch {
+	case n.Driver != "":
+		if err := driverschema.ValidName(n.Driver); err != nil {
+			errs = append(errs, wrong(driver, err))
+		}
+	case len(n.Pools) > 0:
+		errs = append(errs, wrong(driver, errors.New("machine pools need a driver")))
 	}
-	if err := driverschema.ValidName(n.Driver); err != nil {
-		return fmt.Errorf("--driver: %w", err)
-	}
+	return append(errs, n.checkPools()...)
+}
+
+func (n NewCluster) checkPools() field.ErrorList {
+	var errs field.ErrorList
 	names := map[string]bool{}
-	for _, pool := range n.Pools {
+	for i, pool := range n.Pools {
+		at := field.NewPath(fieldPools).Index(i)
 		if names[pool.Name] {
-			return fmt.Errorf("--pool: two pools have the name %s", pool.Name)
+			errs = append(errs, wrong(at.Child("name"), fmt.Errorf("two pools have the name %s", pool.Name)))
 		}
 		names[pool.Name] = true
+		for _, role := range pool.Roles {
+			if !slices.Contains([]string{roleEtcd, roleControlPlane, roleWorker}, role) {
+				errs = append(errs, wrong(at.Child("roles"), fmt.Errorf("role %q is unknown; use some of etcd, "+
+					"controlplane and worker", role)))
+			}
+		}
 	}
-	return nil
+	return errs
 }
 
 func (n NewCluster) object(version, kind, name string) *unstructured.Unstructured {
@@ -197,20 +248,34 @@ func (n NewCluster) pool(pool NewPool, config *unstructured.Unstructured) map[st
 }
 
 // config returns the machine config of a pool.
-func (n NewCluster) config(pool NewPool, schema *apiextv1.JSONSchemaProps) (*unstructured.Unstructured, error) {
+func (n NewCluster) config(pool NewPool, schema *apiextv1.JSONSchemaProps, at *field.Path) (*unstructured.Unstructured,
+	field.ErrorList) {
 	out := n.object(topology.MachineConfigVersion, ConfigNames(n.Driver).Kind, n.Name+"-"+pool.Name)
+	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(pool.Config)) {
 		value, err := valueOf(key, pool.Config[key], schema)
 		if err != nil {
-			return nil, fmt.Errorf("--pool %s: %w", pool.Name, err)
+			errs = append(errs, wrong(at.Child(key), err))
+			continue
 		}
 		out.Object[key] = value
 	}
-	return out, nil
+	if schema == nil {
+		return out, errs
+	}
+	for _, key := range schema.Required {
+		if _, given := pool.Config[key]; !given && schema.Properties[key].Default == nil {
+			errs = append(errs, field.Required(at.Child(key), ""))
+		}
+	}
+	return out, errs
 }
 
 // valueOf converts the texts of a field to its type.
 func valueOf(key string, texts []string, schema *apiextv1.JSONSchemaProps) (any, error) {
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("field %s has no value", key)
+	}
 	kind, err := typeOf(key, texts, schema)
 	if err != nil {
 		return nil, err

@@ -27,9 +27,17 @@ type Problem struct {
 func ProblemsOf(errs field.ErrorList) []Problem {
 	var out []Problem
 	for _, err := range errs {
-		out = append(out, Problem{Field: err.Field, Message: err.ErrorBody()})
+		out = append(out, Problem{Field: err.Field, Message: MessageOf(err)})
 	}
 	return out
+}
+
+// MessageOf returns the message of an error without its field.
+func MessageOf(err *field.Error) string {
+	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid && err.Detail != "" {
+		return err.Detail
+	}
+	return err.ErrorBody()
 }
 
 // Distinct drops repeated problems. The API server and the preview find the same mistakes.
