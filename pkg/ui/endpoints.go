@@ -83,12 +83,20 @@ func endpoints() []endpoint {
 			isHeavy: true, answer: gzipTar, handle: (*ui).getSupportBundle},
 		{method: "GET", path: "v1/" + clusterPath + "manifest", summary: "The Cluster and its machine configs",
 			answer: textYAML, handle: (*ui).getManifest},
+		{method: "GET", path: "v1/" + clusterPath + "snapshots", summary: "The etcd snapshots of a cluster",
+			answer: snapshotsBody{}, handle: (*ui).getSnapshots},
+		{method: "GET", path: "v1/" + clusterPath + "snapshots/{snapshot}/briefing",
+			summary: "What a restore of a snapshot would do, and why it is impossible", isHeavy: true,
+			query:  []parameter{{"config", "the part of the spec that goes back: none, kubernetesVersion or all"}},
+			answer: briefingBody{}, handle: (*ui).getBriefing},
 		{method: "GET", path: "v1/" + machinePath + "plan", summary: "A summary of a machine's plan",
 			answer: planBody{}, handle: (*ui).getPlan},
 		{method: "GET", path: "v1/" + machinePath + "logs", summary: "The output of a machine's Job", answer: textPlain,
 			handle: (*ui).getMachineLog},
 		{method: "GET", path: "v1/administration", summary: "Drivers, credentials, tokens and replicas",
 			answer: administrationBody{}, handle: (*ui).getAdministration},
+		{method: "GET", path: "v1/drivers", summary: "The active node drivers with their schemas",
+			answer: part[activeDriverBody]{}, handle: (*ui).getDrivers},
 		{method: "GET", path: "v1/k8s/{path...}", summary: "An object or a list of the management cluster",
 			answer: anyJSON, handle: (*ui).getObject},
 	}...)
@@ -197,8 +205,10 @@ func checkNames(r *http.Request) error {
 	if namespace := r.PathValue("namespace"); namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		return invalid("the path must contain a valid name of a namespace")
 	}
-	if name := r.PathValue("name"); name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return invalid("the path must contain a valid name of an object")
+	for _, wildcard := range []string{"name", "snapshot"} {
+		if name := r.PathValue(wildcard); name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return invalid("the path must contain a valid name of an object")
+		}
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ func TestEndpoints_NeedACaller(t *testing.T) {
 		if each.isPublic {
 			continue
 		}
-		path := strings.NewReplacer("{namespace}", "team-a", "{name}", "demo", "{path...}", "version").Replace(
+		path := strings.NewReplacer("{namespace}", "team-a", "{name}", "demo", "{path...}", "version",
+			"{snapshot}", "s").Replace(
 			each.path)
 		t.Run(each.method+" "+each.path, func(t *testing.T) {
 			wants(t, p.do(p.request(each.method, "/ui/api/"+path, "")), http.StatusUnauthorized, reasonUnauthorized)
