@@ -1,5 +1,5 @@
-import { ActionIcon, Button, PasswordInput, TextInput } from '@mantine/core';
-import { Icon } from '../components/Icon';
+import { ActionIcon, Button, NativeSelect, PasswordInput, TextInput } from '@mantine/core';
+import { chevron, Icon } from '../components/Icon';
 import type { CredentialField } from '../pages/create/types';
 import type { Entry } from './credential';
 
@@ -22,7 +22,20 @@ export function SecretInput({ field, label, value, error, onChange }: Props) {
     spellCheck: false,
     onChange: (event: { currentTarget: HTMLInputElement }) => onChange(event.currentTarget.value),
   };
-  if (!field.secret) return <TextInput {...common} autoComplete="off" />;
+  if (field.options?.length)
+    return (
+      <NativeSelect
+        label={label}
+        description={field.description}
+        error={error}
+        required={field.required}
+        rightSection={chevron}
+        data={[{ value: '', label: field.default ? `Default: ${field.default}` : 'Not set' }, ...field.options]}
+        value={value}
+        onChange={(event) => onChange(event.currentTarget.value)}
+      />
+    );
+  if (!field.secret) return <TextInput {...common} placeholder={field.default} autoComplete="off" />;
   return (
     <PasswordInput
       {...common}

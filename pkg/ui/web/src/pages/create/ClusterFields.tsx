@@ -1,12 +1,11 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { lazy, Suspense, useMemo, useState } from 'react';
-import { useAdministration } from '../../api/queries';
+import { useAdministration, useReleases } from '../../api/queries';
 import { sentence } from '../../components/Command';
 import { chevron } from '../../components/Icon';
 import { Notice } from '../../components/Notice';
 import { useClusters } from '../../live/hooks';
 import { useNamespaces } from '../../session/namespaces';
-import { useReleases } from './api';
 import {
   credentialChoices,
   credentialReference,
@@ -81,6 +80,7 @@ export function ClusterFields(props: Props) {
 
 function MachinesFrom({ create, errors }: Props) {
   const { form, set, drivers } = create;
+  const problem = drivers.data?.error ?? drivers.error?.message;
   const choose = (driver: string) =>
     set({ driver, credential: '', pools: form.pools.map((pool) => ({ ...pool, config: {} })) });
   return (
@@ -97,8 +97,10 @@ function MachinesFrom({ create, errors }: Props) {
         error={errors.driver}
         onChange={(e) => choose(e.currentTarget.value)}
       />
-      {(drivers.data?.error ?? drivers.error?.message) && (
-        <p className="dim">No node drivers: {sentence(drivers.data?.error ?? drivers.error?.message ?? '')}</p>
+      {problem && (
+        <p className="dim hint-line">
+          {drivers.data?.items?.length ? 'The fields of the drivers are unknown' : 'No node drivers'}: {sentence(problem)}
+        </p>
       )}
     </div>
   );

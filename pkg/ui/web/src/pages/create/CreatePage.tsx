@@ -1,13 +1,15 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState, type RefObject } from 'react';
 import { ApiError } from '../../api/client';
 import { ChangePanel } from '../../change/ChangePanel';
 import { useChange, type Change } from '../../change/useChange';
 import { sentence } from '../../components/Command';
 import { Notice } from '../../components/Notice';
+import type { EditorHandle } from '../../editor/YamlEditor';
 import { rows, useCluster } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
+import { useUnsaved } from '../../layout/Unsaved';
 import { useChosenNamespaces } from '../../session/namespaces';
 import { ClusterFields } from './ClusterFields';
 import { distributionOf, emptyForm, newPool, placeProblems, runningVersions } from './form';
@@ -30,7 +32,8 @@ export function CreatePage() {
     return emptyForm(first || 'fleet-default', distributionOf(version), version);
   });
   const change = useChange(create.target);
-  const box = useRef<HTMLDivElement>(null);
+  const editor = useRef<EditorHandle>(null);
+  useUnsaved(create.isUnsaved && change.phase !== 'applied');
   return (
     <>
       <header className="create-head">
@@ -39,11 +42,16 @@ export function CreatePage() {
         </nav>
         <h1>Create a cluster</h1>
       </header>
-      <div className="create" ref={box}>
+      <div className="create">
         <Form create={create} change={change} />
         <div className="create-side">
-          <ManifestCard create={create} problems={change.text === create.text ? change.answer?.problems : undefined} />
-          <Finish create={create} change={change} />
+          <ManifestCard
+            create={create}
+            problems={change.text === create.text ? change.answer?.problems : undefined}
+            isFixed={change.phase === 'applying' || change.phase === 'applied'}
+            editor={editor}
+          />
+          <Finish create={create} change={change} editor={editor} />
         </div>
       </div>
     </>
@@ -119,7 +127,13 @@ function Form({ create, change }: { create: CreateForm; change: Change }) {
   );
 }
 
-function Finish({ create, change }: { create: CreateForm; change: Change }) {
+interface FinishProps {
+  create: CreateForm;
+  change: Change;
+  editor: RefObject<EditorHandle | null>;
+}
+
+function Finish({ create, change, editor }: FinishProps) {
   const { text, isCurrent, isByHand, errors, others, target } = create;
   const [wanted, setWanted] = useState(false);
   const failed = Object.keys(errors).length > 0;
@@ -153,6 +167,7 @@ function Finish({ create, change }: { create: CreateForm; change: Change }) {
         change={change}
         text={text}
         applyLabel="Create"
+        onJump={(line, column) => editor.current?.jump(line, column)}
         disabled={wanted || !text}
         unconfirmed={!isCurrent || (failed && !isByHand)}
         onPreview={() => {

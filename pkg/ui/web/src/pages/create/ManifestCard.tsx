@@ -1,13 +1,25 @@
 import { ActionIcon, Button, CopyButton } from '@mantine/core';
-import { Suspense } from 'react';
+import { lazy, Suspense, type Ref } from 'react';
+import { useClusterSchema } from '../../api/queries';
 import type { Problem } from '../../api/types';
 import { saveText } from '../../api/client';
 import { Icon } from '../../components/Icon';
+import type { EditorHandle } from '../../editor/YamlEditor';
 import type { CreateForm } from './useCreateForm';
-import { YamlEditor } from './editor';
+
+const YamlEditor = lazy(() => import('../../editor/YamlEditor').then((m) => ({ default: m.YamlEditor })));
+
+interface Props {
+  create: CreateForm;
+  problems?: Problem[];
+  /** A write is under way or done. */
+  isFixed: boolean;
+  editor: Ref<EditorHandle>;
+}
 
 /** The manifest that the form writes, or that the user edits. */
-export function ManifestCard({ create, problems }: { create: CreateForm; problems?: Problem[] }) {
+export function ManifestCard({ create, problems, isFixed, editor }: Props) {
+  const { data: schema } = useClusterSchema();
   const { text, isByHand, edit, useForm, isCurrent, target } = create;
   return (
     <section className="card" aria-label="Manifest">
@@ -18,11 +30,11 @@ export function ManifestCard({ create, problems }: { create: CreateForm; problem
         </span>
         <span className="grow" />
         {isByHand ? (
-          <Button size="compact-sm" variant="default" onClick={useForm}>
+          <Button size="compact-sm" variant="default" onClick={useForm} disabled={isFixed}>
             Use the form again
           </Button>
         ) : (
-          <Button size="compact-sm" variant="default" onClick={() => edit(text)} disabled={!text || !isCurrent}>
+          <Button size="compact-sm" variant="default" onClick={() => edit(text)} disabled={!text || !isCurrent || isFixed}>
             Edit by hand
           </Button>
         )}
@@ -54,7 +66,14 @@ export function ManifestCard({ create, problems }: { create: CreateForm; problem
       <div className="create-manifest">
         {text ? (
           <Suspense>
-            <YamlEditor value={text} onChange={edit} readOnly={!isByHand} problems={problems} />
+            <YamlEditor
+              ref={editor}
+              value={text}
+              onChange={edit}
+              readOnly={!isByHand || isFixed}
+              problems={problems}
+              schema={schema}
+            />
           </Suspense>
         ) : (
           <p className="empty">The manifest appears here.</p>

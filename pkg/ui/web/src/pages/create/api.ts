@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getJSON, request } from '../../api/client';
-import type { Access, Problem } from '../../api/types';
+import type { Problem } from '../../api/types';
 import { useSettled } from '../../lib/settled';
-import type { Drivers, ManifestRequest, Releases } from './types';
+import type { Drivers, ManifestRequest } from './types';
 
 const minute = 60_000;
 
@@ -11,25 +11,6 @@ export function useDrivers() {
   return useQuery({
     queryKey: ['drivers'],
     queryFn: ({ signal }) => getJSON<Drivers>('drivers', signal),
-    staleTime: minute,
-  });
-}
-
-export function useReleases() {
-  return useQuery({
-    queryKey: ['releases'],
-    queryFn: ({ signal }) => getJSON<Releases>('releases', signal),
-    staleTime: 10 * minute,
-  });
-}
-
-/** What the user may do with clusters in a namespace. A half-typed name is a request that nobody needs. */
-export function useAccess(namespace: string) {
-  const settled = useSettled(namespace);
-  return useQuery({
-    queryKey: ['access', settled],
-    queryFn: ({ signal }) => getJSON<Access>(`namespaces/${encodeURIComponent(settled)}/access`, signal),
-    enabled: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(settled),
     staleTime: minute,
   });
 }

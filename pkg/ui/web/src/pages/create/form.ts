@@ -1,5 +1,5 @@
-import type { Cluster, Problem } from '../../api/types';
-import type { Driver, FieldSchema, ManifestRequest, Releases, Role } from './types';
+import type { Cluster, Problem, Releases } from '../../api/types';
+import type { Driver, FieldSchema, ManifestRequest, Role } from './types';
 
 /** The distributions, in the order of the form. */
 export const distributions = { rke2: 'RKE2', k3s: 'K3s' } as const;

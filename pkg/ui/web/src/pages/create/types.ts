@@ -21,6 +21,8 @@ export interface CredentialField {
   secret: boolean;
   required: boolean;
   description?: string;
+  default?: string;
+  options?: string[];
 }
 
 export interface Driver {
@@ -36,12 +38,6 @@ export interface Drivers {
   items: Driver[] | null;
   error?: string;
   reason?: string;
-}
-
-export interface Releases {
-  k3s: string[] | null;
-  rke2: string[] | null;
-  networks: string[] | null;
 }
 
 export type Role = 'etcd' | 'controlplane' | 'worker';

@@ -1,6 +1,8 @@
 import { useMemo, useRef, useState } from 'react';
 import { useClusters } from '../../live/hooks';
-import { useAccess, useDrivers, useManifest } from './api';
+import { useAccess } from '../../api/queries';
+import { useSettled } from '../../lib/settled';
+import { useDrivers, useManifest } from './api';
 import { checkForm, placeProblems, toRequest, visibleErrors, type FormValues } from './form';
 import { targetOf } from './manifest';
 
@@ -12,7 +14,7 @@ export function useCreateForm(initial: () => FormValues) {
   const [hand, setHand] = useState<string>();
   const clusters = useClusters();
   const drivers = useDrivers();
-  const access = useAccess(form.namespace.trim());
+  const access = useAccess(useSettled(form.namespace.trim()));
   const made = useManifest(
     useMemo(() => toRequest(form), [form]),
     hand === undefined,
@@ -28,7 +30,9 @@ export function useCreateForm(initial: () => FormValues) {
   if (access.data && access.data.clusters !== 'edit')
     errors.namespace ??= `You may not create clusters in namespace ${form.namespace.trim()}.`;
   const isByHand = hand !== undefined;
+  const [begun] = useState(form);
   return {
+    isUnsaved: isByHand || form !== begun,
     form,
     set: (change: Partial<FormValues>) => setForm((old) => ({ ...old, ...change })),
     driver,

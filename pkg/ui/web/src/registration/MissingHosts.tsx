@@ -1,4 +1,3 @@
-import { Dialog } from '../components/Dialog';
 import type { Cluster } from '../api/types';
 import { useMachines, useSynced } from '../live/hooks';
 import { isOfHosts, missingRoles } from './registration';
@@ -22,14 +21,5 @@ export default function MissingHosts({ cluster }: { cluster: Cluster }) {
         <RegistrationCommand namespace={cluster.namespace} name={cluster.name} />
       </div>
     </section>
-  );
-}
-
-/** The registration command in a dialog, for more hosts. */
-export function RegisterDialog({ cluster, onClose }: { cluster: Cluster; onClose: () => void }) {
-  return (
-    <Dialog title={`Register a host in ${cluster.name}`} onClose={onClose} wide>
-      <RegistrationCommand namespace={cluster.namespace} name={cluster.name} />
-    </Dialog>
   );
 }
