@@ -55,10 +55,7 @@ func Distinct(problems []Problem) []Problem {
 	return out
 }
 
-var (
-	strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
-	yamlLine    = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
-)
+var strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
 
 // Refused converts the API server's refusal of an object. It returns nil for an error that is no statement about the
 // object: a lost connection, or an expired credential.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	nodes "go.yaml.in/yaml/v3"
@@ -87,10 +87,16 @@ func split(data []byte) [][]byte {
 func (t *Text) add(data []byte, skipped int) []Problem {
 	d := document{skipped: skipped, root: &nodes.Node{}, object: &unstructured.Unstructured{}}
 	if err := nodes.Unmarshal(data, d.root); err != nil {
-		return []Problem{d.broken(err)}
+		return []Problem{{Line: skipped + brokenLine(data), Message: broken(err)}}
+	}
+	if len(d.root.Content) > 0 && d.root.Content[0].Tag == "!!null" {
+		return nil
+	}
+	if len(d.root.Content) > 0 && d.root.Content[0].Kind != nodes.MappingNode {
+		return []Problem{t.at(d, Problem{Message: "the document is no object"})}
 	}
 	if err := yaml.Unmarshal(data, &d.object.Object); err != nil {
-		return []Problem{d.broken(err)}
+		return []Problem{t.at(d, Problem{Message: broken(err)})}
 	}
 	if len(d.object.Object) == 0 {
 		return nil
@@ -112,14 +118,57 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 	return problems
 }
 
-// broken converts an error of the YAML parser, which counts lines from the document.
-func (d document) broken(err error) Problem {
+var lineOfParser = regexp.MustCompile(`^line \d+: `)
+
+// broken is the message of an error of the YAML parser. The parser names the line in which the broken part begins, or
+// the one before it.
+func broken(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
-	if match := yamlLine.FindStringSubmatch(text); match != nil {
-		line, _ := strconv.Atoi(match[1])
-		return Problem{Line: d.skipped + line, Message: "the YAML is not valid: " + match[2]}
+	return "the YAML is not valid: " + lineOfParser.ReplaceAllString(text, "")
+}
+
+const (
+	// mostParsed limits how many bytes are parsed to find the line in a broken document.
+	mostParsed = 8 << 20
+	// longestOpen is how many lines after a broken one must not repair it. A bracket can close some lines later.
+	longestOpen = 10
+)
+
+// brokenLine returns the first line with which a document cannot be parsed, while the lines before it can.
+func brokenLine(data []byte) int {
+	var ends []int
+	for line := range bytes.Lines(data) {
+		ends = append(ends, len(line))
+		if n := len(ends); n > 1 {
+			ends[n-1] += ends[n-2]
+		}
 	}
-	return Problem{Line: d.skipped + 1, Message: "the YAML is not valid: " + text}
+	parsed := 0
+	parses := func(lines int) bool {
+		parsed += ends[lines-1]
+		return nodes.Unmarshal(data[:ends[lines-1]], &nodes.Node{}) == nil
+	}
+	good, bad := 0, len(ends)
+	for parsed < mostParsed {
+		for bad-good > 1 && parsed < mostParsed {
+			if middle := (good + bad) / 2; parses(middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		repaired := 0
+		for next := bad + 1; next < min(bad+longestOpen, len(ends)) && repaired == 0; next++ {
+			if parses(next) {
+				repaired = next
+			}
+		}
+		if repaired == 0 {
+			break
+		}
+		good, bad = repaired, len(ends)
+	}
+	return max(bad, 1)
 }
 
 // repeated lists the keys that a mapping has twice.

@@ -1,6 +1,6 @@
 // Answers for the page that creates a cluster, for credentials, and for registration commands.
 
-const text = (description, more = {}) => ({ type: 'string', description, ...more });
+const field = (description, more = {}) => ({ type: 'string', description, ...more });
 
 const drivers = {
   items: [
@@ -13,26 +13,26 @@ const drivers = {
           apiVersion: { type: 'string' },
           kind: { type: 'string' },
           metadata: { type: 'object' },
-          ami: text('AWS machine image'),
-          blockDurationMinutes: text('AWS spot instance duration in minutes', { default: '0' }),
-          deviceName: text('AWS root device name', { default: '/dev/sda1' }),
+          ami: field('AWS machine image'),
+          blockDurationMinutes: field('AWS spot instance duration in minutes', { default: '0' }),
+          deviceName: field('AWS root device name', { default: '/dev/sda1' }),
           encryptEbsVolume: { type: 'boolean', description: 'Encrypt the EBS volume' },
-          iamInstanceProfile: text('AWS IAM instance profile'),
-          instanceType: text('AWS instance type', { default: 't2.micro' }),
-          keypairName: text('AWS keypair to use'),
+          iamInstanceProfile: field('AWS IAM instance profile'),
+          instanceType: field('AWS instance type', { default: 't2.micro' }),
+          keypairName: field('AWS keypair to use'),
           monitoring: { type: 'boolean', description: 'Enable CloudWatch monitoring' },
           openPort: { type: 'array', description: 'Make the specified port number accessible from the Internet' },
           privateAddressOnly: { type: 'boolean', description: 'Only use a private IP address' },
-          region: text('AWS region', { default: 'us-east-1' }),
-          rootSize: text('AWS root disk size in GB', { default: '16' }),
+          region: field('AWS region', { default: 'us-east-1' }),
+          rootSize: field('AWS root disk size in GB', { default: '16' }),
           securityGroup: { type: 'array', description: 'AWS VPC security group', default: ['rancher-nodes'] },
-          spotPrice: text('AWS spot instance bid price in dollars', { default: '0.50' }),
-          sshUser: text('SSH username', { default: 'ubuntu' }),
-          subnetId: text('AWS VPC subnet ID'),
-          tags: text('AWS tags, such as key1,value1,key2,value2'),
-          volumeType: text('Amazon EBS volume type', { default: 'gp2', enum: ['gp2', 'gp3', 'io1'] }),
-          vpcId: text('AWS VPC ID'),
-          zone: text('AWS zone, such as a, b or c', { default: 'a' }),
+          spotPrice: field('AWS spot instance bid price in dollars', { default: '0.50' }),
+          sshUser: field('SSH username', { default: 'ubuntu' }),
+          subnetId: field('AWS VPC subnet ID'),
+          tags: field('AWS tags, such as key1,value1,key2,value2'),
+          volumeType: field('Amazon EBS volume type', { default: 'gp2', enum: ['gp2', 'gp3', 'io1'] }),
+          vpcId: field('AWS VPC ID'),
+          zone: field('AWS zone, such as a, b or c', { default: 'a' }),
         },
       },
       credential: [
@@ -144,27 +144,21 @@ function registration(query) {
   };
 }
 
-async function bodyOf(request) {
-  let out = '';
-  for await (const chunk of request) out += chunk;
-  return out;
-}
-
 /** The answer for a request, or undefined if the request is for another part. "add" shows a new row. */
-export async function answer(request, path, query, fleet, add) {
+export function answer(method, path, query, text, fleet, add) {
   const [first, namespace, kind, name, what] = path.split('/').map(decodeURIComponent);
   const exists = fleet.clusters.some((c) => c.namespace === namespace && c.name === name);
   if (path === 'drivers') return { status: 200, body: drivers };
   if (path === 'releases') return { status: 200, body: releases };
-  if (path === 'manifests') return { status: 200, body: manifest(JSON.parse(await bodyOf(request))) };
+  if (path === 'manifests') return { status: 200, body: manifest(JSON.parse(text)) };
   if (first !== 'namespaces') return undefined;
   if (kind === 'credentials') return { status: 200, body: { namespace, name: name ?? 'cc-new01' } };
   if (kind !== 'clusters') return undefined;
   if (what === 'registration') return { status: 200, body: registration(query) };
   if (exists) return undefined;
-  if (what === 'preview') return { status: 200, body: preview(namespace, name, await bodyOf(request)) };
-  if (!what && request.method === 'PUT') {
-    add(row(namespace, name, await bodyOf(request)));
+  if (what === 'preview') return { status: 200, body: preview(namespace, name, text) };
+  if (!what && method === 'PUT') {
+    add(row(namespace, name, text));
     return { status: 200, body: { written: [`Cluster ${namespace}/${name}`] } };
   }
   return undefined;

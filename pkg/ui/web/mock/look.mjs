@@ -53,9 +53,45 @@ const pages = [
     server: 'full',
     path: `${demo}?tab=yaml`,
     ready: '.cm-line',
-    type: ['text=Try an edit', '# an edit'],
-    click: 'text=Preview the edit',
-    then: '.preview-machines',
+    type: ['.cm-line', '# an edit'],
+    click: 'text="Preview"',
+    then: '.effect-machines',
+  },
+  {
+    name: 'cluster-problem',
+    server: 'full',
+    path: `${demo}?tab=yaml`,
+    ready: '.cm-line',
+    type: ['.cm-line', '\t'],
+    click: 'text="Preview"',
+    then: '.problems-list',
+  },
+  {
+    name: 'cluster-scale',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Scale"]',
+    then: 'text=Machines of pool',
+  },
+  {
+    name: 'cluster-labels',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Labels"]',
+    then: 'text=Add a label',
+  },
+  {
+    name: 'cluster-version',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Kubernetes version"]',
+    then: 'text=The manifest has',
   },
   { name: 'create', server: 'full', path: '/ui/create', ready: '.create-manifest' },
   {
@@ -121,7 +157,7 @@ async function open(context, page, origin) {
   if (page.select) await tab.getByLabel(page.select[0], { exact: true }).selectOption(page.select[1]);
   if (page.type) {
     await tab.click(page.type[0]);
-    await tab.keyboard.type(page.type[1]);
+    await tab.keyboard.type(page.type[1] ?? '');
   }
   if (page.click) {
     await tab.click(page.click);
