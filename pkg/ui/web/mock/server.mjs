@@ -13,6 +13,7 @@ import * as answers from './answers.mjs';
 import * as changes from './changes.mjs';
 import * as create from './create.mjs';
 import { makeFleet } from './data.mjs';
+import * as operate from './operate.mjs';
 
 const { values: flags } = parseArgs({
   options: {
@@ -123,7 +124,7 @@ function add(row) {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
-function clusterAnswer(namespace, name, what, text) {
+function clusterAnswer(query, text, [namespace, , name, what, ...rest]) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
   const machines = fleet.machines.filter((m) => m.namespace === namespace && m.cluster === name);
@@ -142,6 +143,13 @@ function clusterAnswer(namespace, name, what, text) {
       return changes.previewOf(row, machines, text);
     case 'manifest':
       return { status: 200, text: answers.manifest(row), headers: changes.manifestHeaders };
+    case 'snapshots':
+      return {
+        status: 200,
+        body: rest.length ? operate.briefing(row, rest[0], query.get('config')) : operate.snapshots(row),
+      };
+    case 'removal':
+      return { status: 200, body: operate.removal(row, machines) };
     case 'kubeconfig':
       return { status: 200, text: 'apiVersion: v1\nkind: Config\n' };
     case 'supportbundle':
@@ -156,7 +164,7 @@ function machineAnswer(namespace, name, what) {
   return what === 'plan' ? { status: 200, body: answers.plan(row) } : { status: 200, text: answers.machineLog(row) };
 }
 
-function answer(path, text) {
+function answer(path, query, text) {
   const parts = path.split('/').map(decodeURIComponent);
   if (parts[0] === 'administration') return { status: 200, body: answers.administration() };
   if (path === 'releases') return changes.releases();
@@ -170,7 +178,7 @@ function answer(path, text) {
   const may = flags.tenant ? 'view' : 'edit';
   if (parts[2] === 'access')
     return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? may : 'none' } };
-  if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4], text);
+  if (parts[2] === 'clusters') return clusterAnswer(query, text, parts.slice(1));
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
 }
@@ -208,7 +216,8 @@ async function handle(request, response) {
   else if (path === 'stream') return openStream(request, response, url.searchParams);
   else {
     const text = await bodyOf(request);
-    out = create.answer(request.method, path, url.searchParams, text, fleet, add) ?? answer(path, text);
+    const query = url.searchParams;
+    out = create.answer(request.method, path, query, text, fleet, add) ?? answer(path, query, text);
   }
   response.writeHead(out.status, { ...out.headers, 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));

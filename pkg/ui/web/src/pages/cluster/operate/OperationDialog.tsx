@@ -1,0 +1,101 @@
+import { useRef } from 'react';
+import type { Cluster } from '../../../api/types';
+import { ChangeDialog } from '../../../change/ChangeDialog';
+import { bump, bumpAgents } from '../../../change/edits';
+import { kindOf, refusalOf, type OperationField } from './kinds';
+import { endBefore } from './queries';
+import { follow } from './requests';
+import type { End } from './follow';
+
+interface Text {
+  title: string;
+  apply: string;
+  field?: OperationField;
+  what: string[];
+}
+
+/** What each operation does, as the commands of drover say it. */
+const texts = {
+  snapshot: {
+    title: 'Take a snapshot',
+    apply: 'Take the snapshot',
+    field: 'etcdSnapshotCreate',
+    what: [
+      'Each machine with etcd takes a snapshot of it now. Nothing restarts.',
+      'If spec.rkeConfig.etcd.s3 is set, the snapshot also goes to S3.',
+      'While the cluster is not up, the request waits.',
+    ],
+  },
+  certificates: {
+    title: 'Rotate certificates',
+    apply: 'Rotate certificates',
+    field: 'rotateCertificates',
+    what: [
+      'All services of the cluster get new certificates.',
+      'Machines restart one after the other, those with etcd first. Each machine with etcd restarts only after it has ' +
+        'verified that etcd is healthy.',
+    ],
+  },
+  keys: {
+    title: 'Rotate encryption keys',
+    apply: 'Rotate encryption keys',
+    field: 'rotateEncryptionKeys',
+    what: [
+      'The cluster creates a new key and writes all Secrets again with it. Servers restart one after the other, three ' +
+        'times.',
+      'Take a snapshot first. You need it if the rotation stops halfway.',
+    ],
+  },
+  agents: {
+    title: 'Upgrade the node agents',
+    apply: 'Upgrade the agents',
+    what: [
+      'The agents on the nodes become those of the server, with its present address and authority. Kubernetes does not ' +
+        'restart.',
+      'Drover begins with one machine and continues with a tenth of the machines at a time. It stops when an agent does ' +
+        'not report. That node goes back to its former agent.',
+    ],
+  },
+} satisfies Record<string, Text>;
+
+export type OperationName = keyof typeof texts;
+
+interface Props {
+  cluster: Cluster;
+  name: OperationName;
+  onClose: () => void;
+}
+
+/** Explains an operation, shows what it does to each machine, and requests it. */
+export default function OperationDialog({ cluster, name, onClose }: Props) {
+  const { title, apply, field, what }: Text = texts[name];
+  const requested = useFollowing(cluster, field);
+  return (
+    <ChangeDialog
+      title={title}
+      target={{ namespace: cluster.namespace, name: cluster.name }}
+      makeText={(manifest) => (field ? bump(manifest, field) : bumpAgents(manifest))}
+      applyLabel={apply}
+      refuse={({ report }) => (field && report ? refusalOf(kindOf(field), report) : undefined)}
+      onClose={onClose}
+      onApplied={requested}
+    >
+      <div className="operate-form">
+        {what.map((line) => (
+          <p key={line}>{line}</p>
+        ))}
+      </div>
+    </ChangeDialog>
+  );
+}
+
+/** Reads the end of the last operation before the user requests another one, and follows the new one. */
+export function useFollowing(cluster: Cluster, field: OperationField | undefined) {
+  const before = useRef<Promise<End | undefined>>(undefined);
+  if (field) before.current ??= endBefore(cluster, field);
+  return (written: string[]) => {
+    if (!field || written.length === 0) return;
+    const at = new Date().toISOString();
+    void before.current?.then((end) => follow(cluster, { field, at, before: end }));
+  };
+}

@@ -1,0 +1,83 @@
+import { useQuery } from '@tanstack/react-query';
+import { getJSON, objectPath, request } from '../../../api/client';
+import { queryClient } from '../../../api/queries';
+import type { ObjectEvent } from '../../../api/types';
+import type { ClusterName } from '../ClusterPage';
+import { lastEnd, type End } from './follow';
+import type { OperationField } from './kinds';
+import type { RestoreMode } from './snapshots';
+import type { Briefing, Removal, Snapshot } from './types';
+
+const every10s = 10_000;
+const every5s = 5_000;
+
+export const snapshotsKey = ({ namespace, name }: ClusterName) => ['cluster', namespace, name, 'snapshots'];
+
+export function useSnapshots(cluster: ClusterName) {
+  return useQuery({
+    queryKey: snapshotsKey(cluster),
+    queryFn: ({ signal }) =>
+      getJSON<{ items: Snapshot[] | null; notes?: string[] }>(pathOf(cluster, 'snapshots'), signal),
+    refetchInterval: every10s,
+  });
+}
+
+const pathOf = ({ namespace, name }: ClusterName, what: string) => objectPath('clusters', namespace, name, what);
+
+export function useBriefing(cluster: ClusterName, snapshot: string, mode: RestoreMode) {
+  const path = pathOf(cluster, `snapshots/${encodeURIComponent(snapshot)}/briefing?config=${mode}`);
+  return useQuery({
+    queryKey: ['cluster', cluster.namespace, cluster.name, 'briefing', snapshot, mode],
+    queryFn: ({ signal }) => getJSON<Briefing>(path, signal),
+    // A user decides on what is true now.
+    staleTime: 0,
+  });
+}
+
+export function useRemoval(cluster: ClusterName) {
+  return useQuery({
+    queryKey: ['cluster', cluster.namespace, cluster.name, 'removal'],
+    queryFn: ({ signal }) => getJSON<Removal>(pathOf(cluster, 'removal'), signal),
+    staleTime: 0,
+    gcTime: 0,
+    // The deletion needs the version that the user has seen, so it changes only on request.
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+}
+
+/** Deletes exactly the cluster that the user has seen. It sends one request. */
+export async function deleteCluster({ namespace, name }: ClusterName, seen: string) {
+  const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
+  await request(path, { method: 'DELETE', headers: { 'If-Match': `"${seen}"` } });
+}
+
+interface EventList {
+  items: ObjectEvent[] | null;
+}
+
+const eventsKey = ({ namespace, name }: ClusterName) => ['cluster', namespace, name, 'events'];
+const getEvents = (cluster: ClusterName, signal?: AbortSignal) =>
+  getJSON<EventList>(pathOf(cluster, 'events'), signal);
+
+/** The Events of a cluster, read often while an operation is followed. */
+export function useFollowedEvents(cluster: ClusterName, enabled: boolean) {
+  return useQuery({
+    queryKey: eventsKey(cluster),
+    queryFn: ({ signal }) => getEvents(cluster, signal),
+    refetchInterval: every5s,
+    enabled,
+  });
+}
+
+export const refetchEvents = (cluster: ClusterName) => queryClient.invalidateQueries({ queryKey: eventsKey(cluster) });
+
+/** The newest end of an operation before a request. Without permission for Events, none is known. */
+export async function endBefore(cluster: ClusterName, field: OperationField): Promise<End | undefined> {
+  try {
+    const { items } = await getEvents(cluster);
+    return lastEnd(field, items ?? []);
+  } catch {
+    return undefined;
+  }
+}
