@@ -53,7 +53,7 @@ var testOnly = []string{"testkit/**"}
 // Some are outside decide/, because they belong to what they decide about.
 var pure = []string{
 	"decide/**", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose",
-	"operate/edit", "operate/operation", "operate/status", "operate/supportbundle",
+	"operate/credential", "operate/edit", "operate/operation", "operate/status", "operate/supportbundle",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

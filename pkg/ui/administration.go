@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,10 +18,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/rival"
+	"github.com/drover-io/drover/pkg/operate/credential"
 )
-
-// displayNameAnnotation is the name that a user gave a cloud credential.
-const displayNameAnnotation = "field.cattle.io/name"
 
 // administrationBody has parts that fail for themselves: most users may read only some of them.
 type administrationBody struct {
@@ -161,21 +158,11 @@ func (u *ui) credentials(ctx context.Context, c *caller) ([]credentialBody, erro
 	var out []credentialBody
 	for i := range found.Items {
 		secret := &found.Items[i]
-		out = append(out, credentialBody{secret.Namespace, secret.Name, secret.Annotations[displayNameAnnotation],
-			driverOf(secret), append([]string{}, used[types.NamespacedName{Namespace: secret.Namespace,
+		out = append(out, credentialBody{secret.Namespace, secret.Name,
+			secret.Annotations[credential.DisplayNameAnnotation], credential.DriverOf(secret), append([]string{}, used[types.NamespacedName{Namespace: secret.Namespace,
 				Name: secret.Name}]...)})
 	}
 	return out, nil
-}
-
-// driverOf reads the driver from the keys of a credential, such as amazonec2credentialConfig-accessKey.
-func driverOf(secret *corev1.Secret) string {
-	for key := range secret.Data {
-		if driver, _, ok := strings.Cut(key, "credentialConfig-"); ok {
-			return driver
-		}
-	}
-	return ""
 }
 
 // usesOfCredentials returns the Clusters that use each credential. A caller who may not list all Clusters sees none.

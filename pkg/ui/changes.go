@@ -186,26 +186,31 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 		return out, err
 	}
 	out.Notes = append(live.Notes, text.Notes()...)
-	_, refused, err := writer.Try(r.Context(), live, text, namespace)
+	trial, err := writer.Try(r.Context(), live, text, namespace)
 	if err != nil {
 		return out, err
 	}
-	report, problems, err := u.report(r, c, text, live)
+	out.Problems = trial.Problems
+	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
+	if err != nil {
+		if len(out.Problems) == 0 { // the API server names the field better
+			out.Problems = text.Locate(text.Cluster(), edit.WrongType(err))
+		}
+		return out, nil
+	}
+	report, problems, err := u.report(r, c, cluster, text, live)
 	if err != nil {
 		return out, err
 	}
-	out.Report, out.Problems = report, edit.Distinct(append(refused, text.Locate(text.Cluster(), problems)...))
+	out.Report = report
+	out.Problems = edit.Distinct(append(out.Problems, text.Locate(text.Cluster(), problems)...))
 	return out, nil
 }
 
 // report previews the objects that would be stored.
-func (u *ui) report(r *http.Request, c *caller, text edit.Text, live edit.Live) (*preview.Report, []edit.Problem,
-	error) {
+func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text edit.Text, live edit.Live,
+) (*preview.Report, []edit.Problem, error) {
 	namespace := r.PathValue("namespace")
-	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
-	if err != nil {
-		return nil, []edit.Problem{{Message: err.Error()}}, nil
-	}
 	file := inspect.File{Cluster: cluster, IsWhole: true, Ignored: text.Ignored,
 		MachineConfigs: map[string]*unstructured.Unstructured{}}
 	for _, config := range text.Configs() {

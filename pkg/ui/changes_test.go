@@ -1,20 +1,32 @@
 package ui
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/operate/edit"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// demoText is a cluster of existing hosts.
-const demoText = `apiVersion: provisioning.cattle.io/v1
+const (
+	// demoText is a cluster of existing hosts.
+	demoText = `apiVersion: provisioning.cattle.io/v1
 kind: Cluster
 metadata:
   name: demo
@@ -24,8 +36,43 @@ spec:
   rkeConfig:
     machinePools: []
 `
+	// poolText is a cluster with a machine config.
+	poolText = `apiVersion: rke-machine-config.cattle.io/v1
+kind: PodConfig
+metadata:
+  name: demo-all
+size: small
+---
+apiVersion: provisioning.cattle.io/v1
+kind: Cluster
+metadata:
+  name: demo
+spec:
+  cloudCredentialSecretName: cc
+  kubernetesVersion: v1.36.2+k3s1
+  rkeConfig:
+    machinePools:
+    - name: all
+      quantity: 1
+      etcdRole: true
+      controlPlaneRole: true
+      workerRole: true
+      machineConfigRef: {kind: PodConfig, name: demo-all}
+`
+	demoPath = "/ui/api/v1/namespaces/team-a/clusters/demo"
+)
 
-const demoPath = "/ui/api/v1/namespaces/team-a/clusters/demo"
+// withPods makes the API serve the driver pod.
+func withPods(t *testing.T, f *fakeAPI) {
+	t.Helper()
+	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"size": {Type: "string", Required: true}}}
+	for _, crd := range driverschema.CRDs("pod", spec) {
+		check(t, f.Add(crd))
+	}
+	check(t, f.Add(&mgmtv3.DynamicSchema{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3",
+		Kind: "DynamicSchema"}, ObjectMeta: metav1.ObjectMeta{Name: "podconfig"}, Spec: spec},
+		secretObject("team-a", "cc", nil)))
+}
 
 func (p *page) preview(text string) previewBody {
 	p.t.Helper()
@@ -33,49 +80,301 @@ func (p *page) preview(text string) previewBody {
 	return decode[previewBody](p.t, p.do(p.request(http.MethodPost, demoPath+"/preview", text)))
 }
 
-// put writes a text with headers such as If-Match.
-func (p *page) put(text string, headers ...string) *httptest.ResponseRecorder {
+// send writes a text, or deletes, with a header such as If-Match.
+func (p *page) send(method, text, header, value string) *httptest.ResponseRecorder {
 	p.t.Helper()
 	p.relax()
-	r := p.request(http.MethodPut, demoPath, text)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+	r := p.request(method, demoPath, text)
+	if header != "" {
+		r.Header.Set(header, value)
 	}
 	return p.do(r)
 }
 
-// writes are the writes of ann that change objects.
-func (f *fakeAPI) stored(t *testing.T, name string) *provv1.Cluster {
+func (p *page) put(text, seen string) *httptest.ResponseRecorder {
+	p.t.Helper()
+	if seen == "" {
+		return p.send(http.MethodPut, text, "If-None-Match", "*")
+	}
+	return p.send(http.MethodPut, text, "If-Match", `"`+seen+`"`)
+}
+
+// sent are the requests of the UI that write, as METHOD RESOURCE.
+func (f *fakeAPI) sent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := []string{}
+	for _, r := range f.seen {
+		isWrite := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/selfsubject")
+		if isWrite && r.URL.Query().Get("dryRun") == "" {
+			parts := strings.Split(r.URL.Path, "/namespaces/team-a/")
+			out = append(out, r.Method+" "+parts[len(parts)-1])
+		}
+	}
+	return out
+}
+
+// clusters is a client of an administrator.
+func (f *fakeAPI) clusters(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(f.Config("admin"))
 	check(t, err)
-	found, err := client.Resource(provv1.SchemeGroupVersion.WithResource("clusters")).Namespace("team-a").Get(
-		t.Context(), name, metav1.GetOptions{})
-	check(t, err)
-	typed, err := edit.Typed(found)
-	check(t, err)
-	return typed
+	return client.Resource(provv1.SchemeGroupVersion.WithResource("clusters")).Namespace("team-a")
 }
 
-func TestChanges_PreviewThenWrite(t *testing.T) {
+// changeDemo changes the stored Cluster as another user or program.
+func (f *fakeAPI) changeDemo(t *testing.T, edit func(c *unstructured.Unstructured), subresources ...string) {
+	t.Helper()
+	found, err := f.clusters(t).Get(t.Context(), "demo", metav1.GetOptions{})
+	check(t, err)
+	edit(found)
+	if len(subresources) > 0 {
+		_, err = f.clusters(t).UpdateStatus(t.Context(), found, metav1.UpdateOptions{})
+	} else {
+		_, err = f.clusters(t).Update(t.Context(), found, metav1.UpdateOptions{})
+	}
+	check(t, err)
+}
+
+// problemLines are problems as LINE FIELD: MESSAGE.
+func problemLines(problems []edit.Problem) []string {
+	out := []string{}
+	for _, one := range problems {
+		out = append(out, fmt.Sprintf("%d %s: %s", one.Line, one.Field, one.Message))
+	}
+	return out
+}
+
+func TestChanges_CreateAndEdit(t *testing.T) {
 	f := newFakeAPI(t)
 	p := signedIn(t, f)
 	seen := p.preview(demoText)
 	if seen.Seen != "" || len(seen.Problems) > 0 || seen.Report == nil || !seen.Report.New {
 		t.Fatalf("preview of a new cluster: %+v", seen)
 	}
-	wants(t, p.put(demoText), http.StatusPreconditionRequired, reasonInvalid)
-	got := decode[writtenBody](t, p.put(demoText, "If-None-Match", "*"))
+	wants(t, p.send(http.MethodPut, demoText, "", ""), http.StatusPreconditionRequired, reasonInvalid)
+	wants(t, p.put(demoText, "other"), http.StatusPreconditionFailed, reasonChanged)
+	if got := f.sent(); len(got) > 0 {
+		t.Errorf("the UI writes %v", got)
+	}
+	got := decode[writtenBody](t, p.put(demoText, ""))
 	if diff := cmp.Diff([]string{"Cluster team-a/demo"}, got.Written); diff != "" {
 		t.Error(diff)
 	}
-	wants(t, p.put(demoText, "If-None-Match", "*"), http.StatusConflict, reasonExists)
-	seen = p.preview(demoText)
-	if seen.Seen == "" || len(seen.Problems) > 0 || seen.Report.New {
+	wants(t, p.put(demoText, ""), http.StatusConflict, reasonExists)
+
+	f.changeDemo(t, func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{rkev1.InstanceAnnotation: "ours", copyOfObject: "{}"})
+		c.SetFinalizers([]string{"drover.io/cluster"})
+	})
+	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
+	seen = p.preview(text)
+	manifest := p.get(demoPath + "/manifest")
+	if seen.Seen == "" || len(seen.Problems) > 0 || manifest.Header().Get("ETag") != `"`+seen.Seen+`"` {
+		t.Fatalf("preview: %+v, manifest %v", seen, manifest.Header())
+	}
+	f.changeDemo(t, func(c *unstructured.Unstructured) {
+		c.Object["status"] = map[string]any{"clusterName": "team-b"}
+	}, "status")
+	decode[writtenBody](t, p.put(text, seen.Seen)) // a status is no obstacle
+	stored, err := f.clusters(t).Get(t.Context(), "demo", metav1.GetOptions{})
+	check(t, err)
+	want := []string{"v1.36.3+k3s1", "team-b", "ours", "{}", "drover.io/cluster"}
+	typed, err := edit.Typed(stored)
+	check(t, err)
+	if diff := cmp.Diff(want, append([]string{typed.Spec.KubernetesVersion, typed.Status.ClusterName,
+		typed.Annotations[rkev1.InstanceAnnotation], typed.Annotations[copyOfObject]}, typed.Finalizers...)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	wants(t, p.put(text, seen.Seen), http.StatusPreconditionFailed, reasonChanged)
+	if diff := cmp.Diff([]string{"POST clusters", "PUT clusters/demo"}, f.sent()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	same := decode[writtenBody](t, p.put(text, p.preview(text).Seen))
+	if len(same.Written) != 0 || same.Written == nil || len(f.sent()) != 2 {
+		t.Errorf("the same text writes %v", same.Written)
+	}
+}
+
+func TestChanges_ProblemsHaveLines(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
+	withPods(t, f)
+	f.Intercept(func(r memkube.Request) error {
+		if r.Resource.Resource == "clusters" && strings.Contains(string(r.Body), "refused") {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Cluster"}, "demo", field.ErrorList{
+				field.Invalid(field.NewPath("spec", "agentEnvVars").Index(0).Child("name"), "x", "is not for you")})
+		}
+		return nil
+	})
+	p := signedIn(t, f)
+	with := func(old, changed string) string { return strings.Replace(poolText, old, changed, 1) }
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"no manifest":   {"x", []string{"1 : the document is no object"}},
+		"broken YAML":   {with("  rkeConfig:", " rkeConfig:"), []string{"14 : the YAML is not valid: did not find expected key"}},
+		"another name":  {with("name: demo\n", "name: other\n"), []string{"10 metadata.name: must be demo"}},
+		"a wrong field": {with("quantity", "size"), []string{"17 spec.rkeConfig.machinePools[0].size: a Cluster has no such field"}},
+		"too many machines": {with("quantity: 1", "quantity: 2147483647"), []string{"15 spec.rkeConfig.machinePools: the " +
+			"manifest requests 2147483647 machines in 1 pools; the UI accepts at most 10000 in 200, and the commands have no limit"}},
+		"a value of a wrong type": {with("quantity: 1", "quantity: many"), []string{"15 " +
+			"spec.rkeConfig.machinePools.quantity: must be int32, not string"}}, // the schema says more, see contract/ui
+		"a refusal of admission": {with("  rkeConfig:", "  agentEnvVars: [{name: refused, value: x}]\n  rkeConfig:"),
+			[]string{"14 spec.agentEnvVars[0].name: Invalid value: \"x\": is not for you"}},
+		"a machine config": {with("size: small", "size: [small]"), []string{"5 size: PodConfig demo-all: Invalid value: " +
+			"\"array\": size in body must be of type string: \"array\""}},
+		"no etcd": {with("      etcdRole: true\n", ""), []string{"15 spec.rkeConfig.machinePools: Required value: no pool has " +
+			"machines with etcd, which store the cluster's data: set etcdRole to true for a pool with a quantity of at least 1; " +
+			"3 machines survive the loss of one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.t = t
+			got := p.preview(tc.text)
+			if diff := cmp.Diff(tc.want, problemLines(got.Problems)); diff != "" || got.Report != nil && len(got.Seen) == 0 {
+				t.Errorf("%s (-want +got):\n%s", got.Seen, diff)
+			}
+		})
+	}
+	p.t = t
+	p.relax()
+	wants(t, p.do(p.request(http.MethodPost, demoPath+"/preview", strings.Repeat("#", maxManifest+1))),
+		http.StatusRequestEntityTooLarge, reasonInvalid)
+	refused := p.put(with("size: small", "size: [small]"), p.preview(poolText).Seen)
+	wants(t, refused, http.StatusUnprocessableEntity, reasonInvalid)
+	if !strings.Contains(refused.Body.String(), `"problems":[{"line":5,"column":1,"field":"size"`) {
+		t.Errorf("got %s", refused.Body)
+	}
+	if got := f.sent(); len(got) > 0 {
+		t.Errorf("the UI writes %v", got)
+	}
+}
+
+func TestChanges_MachineConfigsComeFirst(t *testing.T) {
+	f := newFakeAPI(t)
+	withPods(t, f)
+	p := signedIn(t, f)
+	seen := p.preview(poolText)
+	if len(seen.Problems) > 0 || seen.Report == nil || len(seen.Report.Machines) != 1 {
 		t.Fatalf("preview: %+v", seen)
 	}
-	manifest := p.get(demoPath + "/manifest")
-	if manifest.Header().Get("ETag") != `"`+seen.Seen+`"` {
-		t.Errorf("ETag %s, want %s", manifest.Header(), seen.Seen)
+	got := decode[writtenBody](t, p.put(poolText, ""))
+	if diff := cmp.Diff([]string{"PodConfig team-a/demo-all", "Cluster team-a/demo"}, got.Written); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	manifest := p.get(demoPath + "/manifest").Body.String()
+	if !strings.HasPrefix(manifest, "apiVersion: provisioning.cattle.io/v1\n") || !strings.Contains(manifest,
+		"---\napiVersion: rke-machine-config.cattle.io/v1\nkind: PodConfig\nmetadata:\n  name: demo-all\n  namespace: "+
+			"team-a\nsize: small\n") {
+		t.Errorf("manifest:\n%s", manifest)
+	}
+	if same := p.preview(manifest); len(same.Problems) > 0 || len(same.Notes) > 0 {
+		t.Errorf("the manifest itself has problems: %+v", same)
+	}
+	large := strings.Replace(manifest, "size: small", "size: large", 1)
+	seen = p.preview(large)
+	got = decode[writtenBody](t, p.put(large, seen.Seen))
+	if diff := cmp.Diff([]string{"PodConfig team-a/demo-all"}, got.Written); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wants(t, p.put(manifest, seen.Seen), http.StatusPreconditionFailed, reasonChanged) // the machine config is another one
+}
+
+// A write whose answer is lost is never repeated, and neither is a text of which a part is written.
+func TestChanges_UnknownResults(t *testing.T) {
+	f := newFakeAPI(t)
+	withPods(t, f)
+	p := signedIn(t, f)
+	f.CutAfter("user:ann", 2, nil) // two dry-runs
+	got := p.put(poolText, "")
+	wants(t, got, http.StatusBadGateway, reasonUnknown)
+	if want := "it may have taken effect"; !strings.Contains(got.Body.String(), want) || len(f.sent()) != 1 {
+		t.Errorf("got %s after %v", got.Body, f.sent())
+	}
+	f.Mend("user:ann")
+	f.CutAfter("user:ann", 3, nil)
+	got = p.put(poolText, "")
+	wants(t, got, http.StatusBadGateway, reasonUnknown)
+	if want := "only a part is written: PodConfig team-a/demo-all"; !strings.Contains(got.Body.String(), want) ||
+		len(f.sent()) != 3 {
+		t.Errorf("got %s after %v", got.Body, f.sent())
+	}
+	f.Mend("user:ann")
+	got = p.put(poolText, p.preview(poolText).Seen)
+	if diff := cmp.Diff([]string{"Cluster team-a/demo"}, decode[writtenBody](t, got).Written); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A write that a status has refused had no effect, so it is sent for the newer version.
+func TestChanges_PassAStatus(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
+	p := signedIn(t, f)
+	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
+	seen := p.preview(text)
+	updates := 0
+	f.Intercept(func(r memkube.Request) error {
+		if updates++; r.Verb == "update" && updates == 2 { // behind the dry-run
+			return apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+		}
+		if r.Verb != "update" {
+			updates--
+		}
+		return nil
+	})
+	if got := decode[writtenBody](t, p.put(text, seen.Seen)); len(got.Written) != 1 || updates != 3 {
+		t.Errorf("got %v after %d updates", got, updates)
+	}
+}
+
+func TestChanges_NeedTheRightsOfTheCaller(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
+	f.Intercept(func(r memkube.Request) error {
+		if r.Agent == "user:bob" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, fmt.Errorf("bob may only read"))
+		}
+		return nil
+	})
+	p := signedIn(t, f)
+	p.signIn("token-of-bob")
+	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
+	seen := p.preview(text)
+	want := []string{`1 : clusters.provisioning.cattle.io "demo" is forbidden: bob may only read`}
+	if diff := cmp.Diff(want, problemLines(seen.Problems)); diff != "" || seen.Report == nil || seen.Seen == "" {
+		t.Errorf("%+v (-want +got):\n%s", seen, diff)
+	}
+	wants(t, p.put(text, seen.Seen), http.StatusForbidden, reasonForbidden)
+	removal := decode[removalBody](t, p.get(demoPath+"/removal"))
+	wants(t, p.send(http.MethodDelete, "", "If-Match", removal.Seen), http.StatusForbidden, reasonForbidden)
+	p.csrf = ""
+	wants(t, p.put(text, seen.Seen), http.StatusForbidden, reasonForbidden)
+	if got := f.sent(); !slices.Equal(got, []string{"DELETE clusters/demo"}) {
+		t.Errorf("the UI writes %v", got)
+	}
+}
+
+func TestRemoval_IsForTheSeenCluster(t *testing.T) {
+	demo := cluster("team-a", "demo")
+	demo.Annotations = map[string]string{rkev1.ProtectAnnotation: "true"}
+	f := newFakeAPI(t, demo)
+	p := signedIn(t, f)
+	removal := decode[removalBody](t, p.get(demoPath+"/removal"))
+	if removal.Cluster != "team-a/demo" || !strings.Contains(removal.Refused, "protected") || removal.Seen == "" {
+		t.Errorf("got %+v", removal)
+	}
+	wants(t, p.send(http.MethodDelete, "", "", ""), http.StatusPreconditionRequired, reasonInvalid)
+	wants(t, p.send(http.MethodDelete, "", "If-Match", removal.Seen), http.StatusUnprocessableEntity, reasonInvalid)
+	f.changeDemo(t, func(c *unstructured.Unstructured) { c.SetAnnotations(nil) })
+	wants(t, p.send(http.MethodDelete, "", "If-Match", removal.Seen), http.StatusPreconditionFailed, reasonChanged)
+	removal = decode[removalBody](t, p.get(demoPath+"/removal"))
+	f.changeDemo(t, func(c *unstructured.Unstructured) {
+		c.Object["status"] = map[string]any{"observedGeneration": int64(1)}
+	}, "status")
+	if got := p.send(http.MethodDelete, "", "If-Match", `"`+removal.Seen+`"`); got.Code != http.StatusNoContent {
+		t.Errorf("got %d %s", got.Code, got.Body)
+	}
+	wants(t, p.get(demoPath+"/removal"), http.StatusNotFound, reasonNotFound)
+	if diff := cmp.Diff([]string{"DELETE clusters/demo"}, f.sent()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/pkg/operate/credential"
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
@@ -39,6 +40,8 @@ type endpoint struct {
 	// answer is the type of the answer's JSON, or a media type as a string; nil for no content.
 	answer any
 	query  []parameter
+	// isCreated answers with code 201 instead of 200.
+	isCreated bool
 	// isHeavy applies the limits of heavy requests.
 	isHeavy bool
 	// isPublic needs no caller.
@@ -89,6 +92,12 @@ func endpoints() []endpoint {
 			summary: "What a restore of a snapshot would do, and why it is impossible", isHeavy: true,
 			query:  []parameter{{"config", "the part of the spec that goes back: none, kubernetesVersion or all"}},
 			answer: briefingBody{}, handle: (*ui).getBriefing},
+		{method: "GET", path: "v1/" + clusterPath + "registration", summary: "The commands that register a host",
+			query: []parameter{{"roles", "etcd, controlplane and worker, with commas between them"},
+				{"labels", "KEY=VALUE; can be repeated"}, {"taints", "KEY=VALUE:EFFECT; can be repeated"},
+				{"address", "public addresses of the host"}, {"internalAddress", "private addresses of the host"},
+				{"nodeName", "name of the node; the default is the host name"}},
+			answer: registrationBody{}, handle: (*ui).getRegistration},
 		{method: "GET", path: "v1/" + machinePath + "plan", summary: "A summary of a machine's plan",
 			answer: planBody{}, handle: (*ui).getPlan},
 		{method: "GET", path: "v1/" + machinePath + "logs", summary: "The output of a machine's Job", answer: textPlain,
@@ -97,6 +106,11 @@ func endpoints() []endpoint {
 			answer: administrationBody{}, handle: (*ui).getAdministration},
 		{method: "GET", path: "v1/drivers", summary: "The active node drivers with their schemas",
 			answer: part[activeDriverBody]{}, handle: (*ui).getDrivers},
+		{method: "POST", path: "v1/namespaces/{namespace}/credentials", summary: "Create a cloud credential",
+			body: credential.Request{}, answer: objectBody{}, isCreated: true, handle: (*ui).postCredential},
+		{method: "PUT", path: "v1/namespaces/{namespace}/credentials/{name}",
+			summary: "Replace all values of a cloud credential", body: valuesBody{}, answer: objectBody{},
+			handle: (*ui).putCredential},
 		{method: "GET", path: "v1/k8s/{path...}", summary: "An object or a list of the management cluster",
 			answer: anyJSON, handle: (*ui).getObject},
 	}...)

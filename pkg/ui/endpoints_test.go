@@ -335,7 +335,7 @@ func TestAdministration_ShowsNoValues(t *testing.T) {
 	credential := secretObject("cattle-global-data", "cc-1", map[string]string{
 		"amazonec2credentialConfig-secretKey": "hidden-value"})
 	credential.Type, credential.Annotations = provv1.SecretTypeCloudCredential,
-		map[string]string{displayNameAnnotation: "ours"}
+		map[string]string{"field.cattle.io/name": "ours"}
 	demo := build.Cluster("demo", build.Pool("all", "etcd,controlplane,worker", 1))
 	demo.Namespace, demo.Spec.CloudCredentialSecretName = "team-a",
 		"cattle-global-data:cc-1"

@@ -70,9 +70,12 @@ func (s *schemas) operation(e endpoint) object {
 		"default": object{"description": "An error", "content": s.content(failureBody{})},
 	}}
 	responses, _ := out["responses"].(object)
-	if e.answer == nil {
+	switch {
+	case e.answer == nil:
 		responses["204"] = object{"description": "Done"}
-	} else {
+	case e.isCreated:
+		responses["201"] = object{"description": e.summary, "content": s.content(e.answer)}
+	default:
 		responses["200"] = object{"description": e.summary, "content": s.content(e.answer)}
 	}
 	if parameters != nil {

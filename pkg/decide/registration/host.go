@@ -115,11 +115,8 @@ func (h *Host) check() error {
 	if !h.Etcd && !h.ControlPlane && !h.Worker {
 		errs = append(errs, errors.New("a role is missing: --etcd, --controlplane, --worker or --all-roles"))
 	}
-	if h.NodeName != "" && (len(validation.IsDNS1123Subdomain(h.NodeName)) > 0 ||
-		len(validation.IsValidLabelValue(h.NodeName)) > 0) {
-		errs = append(errs,
-			fmt.Errorf("--node-name %q must be at most 63 lower-case letters, digits, dots and dashes, and begin "+
-				"and end with a letter or digit", short(h.NodeName)))
+	if err := checkNodeName(h.NodeName); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -112,11 +112,20 @@ func (w *Writer) put(ctx context.Context, live, object *unstructured.Unstructure
 	return out, err
 }
 
-// Try asks the API server to check all objects of a text, without a write. The problems have positions. changed are the
-// objects that a write would change, in the order in which they are written: the Cluster last, because the machines
-// that it requests need their machine configs.
-func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namespace string,
-) (changed []*unstructured.Unstructured, problems []edit.Problem, err error) {
+// Trial is the API server's answer to the attempt to write a text.
+type Trial struct {
+	// Changed are the objects that a write would change, in the order in which they are written: the Cluster last,
+	// because the machines that it requests need their machine configs.
+	Changed []*unstructured.Unstructured
+	// Problems have positions.
+	Problems []edit.Problem
+	// Forbidden is the first refusal because of the rights of the user. Problems has it as well.
+	Forbidden error
+}
+
+// Try asks the API server to check all objects of a text, without a write.
+func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namespace string) (Trial, error) {
+	out := Trial{}
 	for _, typed := range append(text.Configs(), text.Cluster()) {
 		was := live.Of(typed)
 		desired := edit.Desired(was, typed, namespace)
@@ -124,16 +133,19 @@ func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namesp
 		if err != nil {
 			found := edit.Refused(desired, err)
 			if found == nil {
-				return nil, nil, attempt(desired, err)
+				return out, attempt(desired, err)
 			}
-			problems = append(problems, text.Locate(typed, found)...)
+			if apierrors.IsForbidden(err) && out.Forbidden == nil {
+				out.Forbidden = fmt.Errorf("nothing was written: %w", err)
+			}
+			out.Problems = append(out.Problems, text.Locate(typed, found)...)
 			continue
 		}
 		if was == nil || !edit.IsSame(was, attempted) {
-			changed = append(changed, desired)
+			out.Changed = append(out.Changed, desired)
 		}
 	}
-	return changed, problems, nil
+	return out, nil
 }
 
 // attempt converts an error of a dry-run that says nothing about the object.
@@ -154,18 +166,20 @@ func (w *Writer) Put(ctx context.Context, namespace, name string, text edit.Text
 		if live, err = w.asSeen(ctx, namespace, name, text, seen); err != nil {
 			return nil, err
 		}
-		changed, problems, tried := w.Try(ctx, live, text, namespace)
-		if err = tried; errors.Is(err, edit.ErrChanged) {
+		var trial Trial
+		trial, err = w.Try(ctx, live, text, namespace)
+		switch {
+		case errors.Is(err, edit.ErrChanged):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
-		}
-		if len(problems) > 0 {
-			return nil, &InvalidError{problems}
+		case trial.Forbidden != nil:
+			return nil, trial.Forbidden
+		case len(trial.Problems) > 0:
+			return nil, &InvalidError{trial.Problems}
 		}
 		// A user who leaves does not interrupt the writes, because a part of them would be missing.
-		return w.putAll(context.WithoutCancel(ctx), live, changed)
+		return w.putAll(context.WithoutCancel(ctx), live, trial.Changed)
 	}
 	return nil, err
 }

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -38,6 +39,14 @@ func MessageOf(err *field.Error) string {
 		return err.Detail
 	}
 	return err.ErrorBody()
+}
+
+// WrongType converts an error of Typed.
+func WrongType(err error) []Problem {
+	if known, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return []Problem{{Field: known.Field, Message: "must be " + known.Type.String() + ", not " + known.Value}}
+	}
+	return []Problem{{Message: err.Error()}}
 }
 
 // Distinct drops repeated problems. The API server and the preview find the same mistakes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,20 +97,39 @@ func (r *Reader) Drivers() ([]string, error) {
 	return out, nil
 }
 
-// RegistrationCommand returns the command that makes a host a machine of a cluster. It contains a secret token. It is
-// empty until the command exists.
-func (r *Reader) RegistrationCommand(name string) (string, error) {
+// Registration is what makes a host a machine of a cluster. Its commands contain a secret token.
+type Registration struct {
+	// Command is for hosts that trust the server's certificate. It is empty until the command exists. Insecure is for
+	// other hosts; it is empty if the server does not know its own install script.
+	Command, Insecure string
+	// ExpiresAt is when the token is replaced, zero for never.
+	ExpiresAt time.Time
+}
+
+// Registration reads the commands that register hosts.
+func (r *Reader) Registration(name string) (Registration, error) {
 	cluster, err := r.Cluster(name)
 	if err != nil || cluster.Status.ClusterName == "" {
-		return "", err
+		return Registration{}, err
 	}
 	secret, err := r.clients.Core.Secret().Get(cluster.Status.ClusterName,
 		naming.RegistrationTokenSecret(mgmtv3.DefaultRegistrationTokenName), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return Registration{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the registration command of cluster %s: %w", name, err)
+		return Registration{}, fmt.Errorf("read the registration command of cluster %s: %w", name, err)
 	}
-	return string(secret.Data[registration.KeyNodeCommand]), nil
+	return Registration{
+		Command:   string(secret.Data[registration.KeyNodeCommand]),
+		Insecure:  string(secret.Data[registration.KeyInsecureNodeCommand]),
+		ExpiresAt: registration.Read(secret).ExpiresAt,
+	}, nil
+}
+
+// RegistrationCommand returns the command that makes a host a machine of a cluster. It contains a secret token. It is
+// empty until the command exists.
+func (r *Reader) RegistrationCommand(name string) (string, error) {
+	found, err := r.Registration(name)
+	return found.Command, err
 }
