@@ -10,7 +10,7 @@ export default function MissingHosts({ cluster }: { cluster: Cluster }) {
   const missing = missingRoles(machines);
   if (!synced || !isOfHosts(cluster) || missing.length === 0 || cluster.state === 'Deleting') return null;
   return (
-    <section className="card" aria-label="Register a host">
+    <section className="card missing-hosts" aria-label="Register a host">
       <div className="card-head">
         <h2>Register a host</h2>
         <span className="dim">

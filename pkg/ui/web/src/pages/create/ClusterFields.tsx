@@ -99,7 +99,8 @@ function MachinesFrom({ create, errors }: Props) {
       />
       {problem && (
         <p className="dim hint-line">
-          {drivers.data?.items?.length ? 'The fields of the drivers are unknown' : 'No node drivers'}: {sentence(problem)}
+          {drivers.data?.items?.length ? 'The fields of the drivers are unknown' : 'No node drivers'}:{' '}
+          {sentence(problem)}
         </p>
       )}
     </div>

@@ -34,7 +34,12 @@ export function ManifestCard({ create, problems, isFixed, editor }: Props) {
             Use the form again
           </Button>
         ) : (
-          <Button size="compact-sm" variant="default" onClick={() => edit(text)} disabled={!text || !isCurrent || isFixed}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            onClick={() => edit(text)}
+            disabled={!text || !isCurrent || isFixed}
+          >
             Edit by hand
           </Button>
         )}
