@@ -158,9 +158,10 @@ func (u *ui) credentials(ctx context.Context, c *caller) ([]credentialBody, erro
 	var out []credentialBody
 	for i := range found.Items {
 		secret := &found.Items[i]
+		users := used[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}]
 		out = append(out, credentialBody{secret.Namespace, secret.Name,
-			secret.Annotations[credential.DisplayNameAnnotation], credential.DriverOf(secret), append([]string{}, used[types.NamespacedName{Namespace: secret.Namespace,
-				Name: secret.Name}]...)})
+			secret.Annotations[credential.DisplayNameAnnotation], credential.DriverOf(secret),
+			append([]string{}, users...)})
 	}
 	return out, nil
 }
