@@ -1,5 +1,6 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { lazy, Suspense, useMemo, useState } from 'react';
+import { createPortal } from 'react-dom';
 import { useAdministration, useReleases } from '../../api/queries';
 import { sentence } from '../../components/Command';
 import { chevron } from '../../components/Icon';
@@ -140,18 +141,21 @@ function Credential({ create, errors }: Props) {
       <Button variant="default" onClick={() => setOpen(true)} aria-label="New credential">
         New
       </Button>
-      {isOpen && (
-        <Suspense>
-          <CredentialDialog
-            driver={form.driver}
-            namespace={form.namespace.trim()}
-            onClose={() => setOpen(false)}
-            onDone={(made) =>
-              set({ credential: credentialReference(made.namespace, made.name, form.namespace.trim()) })
-            }
-          />
-        </Suspense>
-      )}
+      {isOpen &&
+        // A form in a form would be sent by the browser.
+        createPortal(
+          <Suspense>
+            <CredentialDialog
+              driver={form.driver}
+              namespace={form.namespace.trim()}
+              onClose={() => setOpen(false)}
+              onDone={(made) =>
+                set({ credential: credentialReference(made.namespace, made.name, form.namespace.trim()) })
+              }
+            />
+          </Suspense>,
+          document.body,
+        )}
     </div>
   );
 }
