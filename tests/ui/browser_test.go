@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// scriptTime is the usual limit for one script.
+// scriptTime is the limit for one script.
 const scriptTime = 2 * time.Minute
 
 // request begins a line with which a script asks for a step.
@@ -30,7 +30,7 @@ func browse(t *testing.T, script string, env map[string]string, can steps) {
 	browseFor(t, scriptTime, script, env, can)
 }
 
-// browseFor is browse for a script with another limit.
+// browseFor is browse with another limit.
 func browseFor(t *testing.T, limit time.Duration, script string, env map[string]string, can steps) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

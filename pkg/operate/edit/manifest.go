@@ -162,6 +162,9 @@ var requestFields = strings.NewReplacer("metadata.", "", FieldVersion, fieldVers
 // requestField converts a field of a Cluster to that of a NewCluster.
 func requestField(path string) string {
 	path = requestFields.Replace(path)
+	if strings.HasPrefix(path, fieldPools+"[") && strings.HasSuffix(path, "]") && !strings.Contains(path, ".") {
+		return path + ".roles" // what a pool itself lacks
+	}
 	for _, role := range []string{".etcdRole", ".controlPlaneRole", ".workerRole"} {
 		path = strings.Replace(path, role, ".roles", 1)
 	}
@@ -259,14 +262,6 @@ func (n NewCluster) config(pool NewPool, schema *apiextv1.JSONSchemaProps, at *f
 			continue
 		}
 		out.Object[key] = value
-	}
-	if schema == nil {
-		return out, errs
-	}
-	for _, key := range schema.Required {
-		if _, given := pool.Config[key]; !given && schema.Properties[key].Default == nil {
-			errs = append(errs, field.Required(at.Child(key), ""))
-		}
 	}
 	return out, errs
 }

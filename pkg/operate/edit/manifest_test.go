@@ -80,18 +80,22 @@ func TestNewCluster_Refuses(t *testing.T) {
 	}{
 		"a pool without roles": {sim, []string{"all=1"}, "pool all has no roles: add roles=all, or " +
 			"roles=etcd+controlplane, or roles=worker"},
-		"an unknown role": {sim, []string{"all=1,roles=master"}, `pool all: role "master" is unknown; use all, or some ` +
-			`of etcd, controlplane and worker, joined by +`},
-		"no size": {sim, []string{"all,roles=all"}, `"all" must be the name of a pool and its number of machines, for ` +
-			`example workers=3`},
+		"an unknown role": {sim, []string{"all=1,roles=master"},
+			`pool all: role "master" is unknown; use all, or some ` +
+				`of etcd, controlplane and worker, joined by +`},
+		"no size": {sim, []string{"all,roles=all"},
+			`"all" must be the name of a pool and its number of machines, for ` +
+				`example workers=3`},
 		"no value": {sim, []string{"all=1,roles=all,size"}, `pool all: "size" must be a field of the machine config ` +
 			`and its value, for example size=large`},
 		"an unknown field": {sim, []string{all + ",color=red"},
 			"pools[0].config.color: the driver has no field color; its fields " +
 				"are groups, private, size"},
-		"a field twice": {sim, []string{all + ",size=t"}, "pools[0].config.size: field size has two values, and takes one"},
-		"no boolean": {sim, []string{all + ",private=perhaps"}, `pools[0].config.private: field private must be true or false, not ` +
-			`"perhaps"`},
+		"a field twice": {sim, []string{all + ",size=t"},
+			"pools[0].config.size: field size has two values, and takes one"},
+		"no boolean": {sim, []string{all + ",private=perhaps"},
+			`pools[0].config.private: field private must be true or false, not ` +
+				`"perhaps"`},
 		"a pool twice": {sim, []string{all, all}, "pools[1].name: two pools have the name all"},
 		"no etcd": {sim, []string{"all=1,roles=controlplane,size=s"},
 			"pools: Required value: no " +
@@ -105,10 +109,12 @@ func TestNewCluster_Refuses(t *testing.T) {
 		"an unknown network": {with(func(n *edit.NewCluster) { n.CNI, n.Version = "weave", "v1.36.3+rke2r1" }),
 			[]string{all}, `cni: "weave" is unknown; use one of calico, canal, cilium, flannel, none`},
 		"an unknown version": {with(func(n *edit.NewCluster) { n.Version = "v1.99.3+k3s1" }), []string{all},
-			`version: "v1.99.3+k3s1" is unknown: the release data have k3s 1.33, 1.34, 1.35, 1.36; --release-data names ` +
+			`version: "v1.99.3+k3s1" is unknown: the release data have k3s 1.33, 1.34, 1.35, 1.36; --release-data ` +
+				`names ` +
 				`newer data`},
 		"a wrong driver": {with(func(n *edit.NewCluster) { n.Driver = "my-sim" }), []string{all},
-			`driver: driver name "my-sim": want letters and digits only, a letter first, because kinds are named after it`},
+			`driver: driver name "my-sim": want letters and digits only, a letter first, because kinds are named ` +
+				`after it`},
 	} {
 		if diff := cmp.Diff("error: "+tc.want, manifest(t, tc.cluster, simSchema, tc.pools...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -35,7 +35,8 @@ func ProblemsOf(errs field.ErrorList) []Problem {
 
 // MessageOf returns the message of an error without its field.
 func MessageOf(err *field.Error) string {
-	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid && err.Detail != "" {
+	if _, isSaid := err.BadValue.(field.OmitValueType); isSaid && err.Type == field.ErrorTypeInvalid &&
+		err.Detail != "" {
 		return err.Detail
 	}
 	return err.ErrorBody()

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -37,10 +37,8 @@ type document struct {
 
 var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
 
-const (
-	configGroup   = driverschema.ConfigGroup
-	configVersion = topology.MachineConfigVersion
-)
+// configVersion is the apiVersion of machine configs.
+const configVersion = topology.MachineConfigVersion
 
 // ParseText reads a manifest. The problems are broken YAML, repeated fields, fields that a Cluster does not have, and
 // another number of Clusters than one.
@@ -58,12 +56,13 @@ func ParseText(data []byte) (Text, []Problem) {
 			continue
 		}
 		if clusters++; clusters > 1 {
-			problems = append(problems, t.at(d, Problem{Message: "the text has several Clusters; use one text for each"}))
+			problems = append(problems, t.at(d,
+				Problem{Message: "the text has several Clusters; use one text for each"}))
 		}
 	}
 	if clusters == 0 && len(problems) == 0 {
-		problems = append(problems, Problem{Line: 1, Message: "the text has no Cluster of " + clusterKind.GroupVersion().
-			String()})
+		version := clusterKind.GroupVersion().String()
+		problems = append(problems, Problem{Line: 1, Message: "the text has no Cluster of " + version})
 	}
 	return t, problems
 }
@@ -105,7 +104,10 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 	switch gvk := d.object.GroupVersionKind(); {
 	case gvk == clusterKind:
 		problems = append(problems, t.unknown(d, data)...)
-	case gvk.Group == configGroup:
+	case d.object.GetAPIVersion() == configVersion:
+		if !isKind(gvk.Kind) {
+			return append(problems, t.at(d, Problem{Field: "kind", Message: "must be the kind of a machine config"}))
+		}
 	default:
 		t.Ignored = append(t.Ignored,
 			strings.TrimPrefix(gvk.Kind+" "+d.object.GetNamespace()+"/"+d.object.GetName(), " "))
@@ -119,6 +121,9 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 }
 
 var lineOfParser = regexp.MustCompile(`^line \d+: `)
+
+// isKind reports whether an object can have a kind.
+func isKind(kind string) bool { return len(validation.IsDNS1035Label(strings.ToLower(kind))) == 0 }
 
 // broken is the message of an error of the YAML parser. The parser names the line in which the broken part begins, or
 // the one before it.
@@ -275,8 +280,8 @@ func (t Text) CheckNames(namespace, name string) []Problem {
 			out = append(out, t.at(d, Problem{Field: "metadata.namespace", Message: "must be " + namespace}))
 		case d.object.GroupVersionKind() == clusterKind && d.object.GetName() != name:
 			out = append(out, t.at(d, Problem{Field: "metadata.name", Message: "must be " + name}))
-		case d.object.GetName() == "":
-			out = append(out, t.at(d, Problem{Field: "metadata.name", Message: "is missing"}))
+		case len(validation.IsDNS1123Subdomain(d.object.GetName())) > 0:
+			out = append(out, t.at(d, Problem{Field: "metadata.name", Message: "must be a valid name of an object"}))
 		}
 	}
 	return out

@@ -41,26 +41,37 @@ func TestParseText_Problems(t *testing.T) {
 	invalid := func(at, why string) string { return at + " the YAML is not valid: " + why }
 	const separated = configText + "---\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"a Cluster":                        {clusterText, ""},
-		"a Cluster behind a config":        {separated + clusterText, ""},
-		"separators and comments":          {"# c\n---\n--- # c\n" + clusterText + "---\n", ""},
-		"lines of Windows":                 {strings.ReplaceAll(separated+clusterText, "\n", "\r\n"), ""},
-		"nothing":                          {"", "1:0 the text has no Cluster of provisioning.cattle.io/v1"},
-		"only a config":                    {configText, "1:0 the text has no Cluster of provisioning.cattle.io/v1"},
-		"a word":                           {"x", "1:1 the document is no object"},
-		"two Clusters":                     {clusterText + "---\n" + clusterText, "17:1 the text has several Clusters; use one text for each"},
-		"a config twice":                   {separated + separated + clusterText, "7:1 the text has PodConfig demo-all twice"},
-		"an unknown field":                 {edited("quantity: 2", "size: 2"), "14:7 spec.rkeConfig.machinePools[1].size: a Cluster has no such field"},
-		"an unknown field behind a config": {separated + edited("  rkeConfig:", "  color: red\n  rkeConfig:"), "15:3 spec.color: a Cluster has no such field"},
-		"two unknown fields": {edited("quantity: 1", "a: 1\n      b: 1"), "12:7 spec.rkeConfig.machinePools[0].a: a Cluster " +
-			"has no such field\n13:7 spec.rkeConfig.machinePools[0].b: a Cluster has no such field"},
-		"a repeated field":   {edited("quantity: 2", "name: x"), "14:7 spec.rkeConfig.machinePools[1].name: the field is there twice"},
-		"a field twice":      {edited("      quantity: 2\n", "      quantity: 2\n      quantity: 3\n"), "15:7 spec.rkeConfig.machinePools[1].quantity: the field is there twice"},
+		"a Cluster":                 {clusterText, ""},
+		"a Cluster behind a config": {separated + clusterText, ""},
+		"separators and comments":   {"# c\n---\n--- # c\n" + clusterText + "---\n", ""},
+		"lines of Windows":          {strings.ReplaceAll(separated+clusterText, "\n", "\r\n"), ""},
+		"nothing":                   {"", "1:0 the text has no Cluster of provisioning.cattle.io/v1"},
+		"only a config":             {configText, "1:0 the text has no Cluster of provisioning.cattle.io/v1"},
+		"a word":                    {"x", "1:1 the document is no object"},
+		"two Clusters": {clusterText + "---\n" + clusterText,
+			"17:1 the text has several Clusters; use one text for each"},
+		"a config twice": {separated + separated + clusterText, "7:1 the text has PodConfig demo-all twice"},
+		"an unknown field": {edited("quantity: 2", "size: 2"),
+			"14:7 spec.rkeConfig.machinePools[1].size: a Cluster has no such field"},
+		"a kind that leads elsewhere": {strings.Replace(separated, "PodConfig", "../secrets", 1) + clusterText,
+			"2:1 kind: must be the kind of a machine config"},
+		"an unknown field behind a config": {separated + edited("  rkeConfig:", "  color: red\n  rkeConfig:"),
+			"15:3 spec.color: a Cluster has no such field"},
+		"two unknown fields": {edited("quantity: 1", "a: 1\n      b: 1"),
+			"12:7 spec.rkeConfig.machinePools[0].a: a Cluster " +
+				"has no such field\n13:7 spec.rkeConfig.machinePools[0].b: a Cluster has no such field"},
+		"a repeated field": {edited("quantity: 2", "name: x"),
+			"14:7 spec.rkeConfig.machinePools[1].name: the field is there twice"},
+		"a field twice": {edited("      quantity: 2\n", "      quantity: 2\n      quantity: 3\n"),
+			"15:7 spec.rkeConfig.machinePools[1].quantity: the field is there twice"},
 		"broken indentation": {edited("  rkeConfig:", " rkeConfig:"), invalid("9:0", "did not find expected key")},
-		"a tab":              {separated + edited("  name: demo", "\tname: demo"), invalid("10:0", "found character that cannot start any token")},
-		"an open bracket":    {edited("{a.b/c: d}", "{a.b/c: d"), invalid("15:0", "did not find expected ',' or '}'")},
-		"an open quote":      {edited("v1.36.2+k3s1", `"v1.36.2+k3s1`), invalid("8:0", "found unexpected end of stream")},
-		"an unknown alias":   {edited("v1.36.2+k3s1", "*version"), invalid("8:0", "unknown anchor 'version' referenced")},
+		"a tab": {separated + edited("  name: demo", "\tname: demo"), invalid("10:0",
+			"found character that cannot start any token")},
+		"an open bracket": {edited("{a.b/c: d}", "{a.b/c: d"), invalid("15:0", "did not find expected ',' or '}'")},
+		"an open quote": {edited("v1.36.2+k3s1", `"v1.36.2+k3s1`), invalid("8:0",
+			"found unexpected end of stream")},
+		"an unknown alias": {edited("v1.36.2+k3s1", "*version"), invalid("8:0",
+			"unknown anchor 'version' referenced")},
 		"a mistake behind a list over several lines": {edited("{a.b/c: d}", "{\n        a: b,\n        c: d}\n  x"),
 			invalid("18:0", "could not find expected ':'")},
 	} {
@@ -78,7 +89,7 @@ func TestText_CheckNames(t *testing.T) {
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
-	want := "11:3 metadata.namespace: must be team-a\n26:1 metadata.name: is missing"
+	want := "11:3 metadata.namespace: must be team-a\n26:1 metadata.name: must be a valid name of an object"
 	if diff := cmp.Diff(want, problems(parsed.CheckNames("team-a", "demo"))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -119,8 +130,9 @@ func TestText_Locate(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	aliased, _ := edit.ParseText([]byte(edited("- name: servers", "- &p\n      name: servers") + "    - *p\n"))
-	if got := problems(aliased.Locate(aliased.Cluster(), []edit.Problem{{Field: "spec.rkeConfig.machinePools[2].quantity",
-		Message: "m"}})); !strings.HasPrefix(got, "13:7 ") {
+	if got := problems(aliased.Locate(aliased.Cluster(),
+		[]edit.Problem{{Field: "spec.rkeConfig.machinePools[2].quantity",
+			Message: "m"}})); !strings.HasPrefix(got, "13:7 ") {
 		t.Errorf("a field of an alias is at %s", got)
 	}
 }
@@ -128,7 +140,8 @@ func TestText_Locate(t *testing.T) {
 func TestText_Notes(t *testing.T) {
 	text, found := edit.ParseText([]byte(edited("  name: demo\n", "  name: demo\n  finalizers: [a]\n"+
 		"  creationTimestamp: null\n") + "status: {}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"))
-	want := []string{"status, metadata.finalizers of Cluster demo: programs write this, and a change of it has no effect"}
+	want := []string{"status, metadata.finalizers of Cluster demo: programs write this, and a change of it has no " +
+		"effect"}
 	if diff := cmp.Diff(want, text.Notes()); diff != "" || len(found) > 0 {
 		t.Errorf("%v (-want +got):\n%s", found, diff)
 	}

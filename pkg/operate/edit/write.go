@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -203,7 +204,8 @@ type ConfigRef struct {
 	Name     string
 }
 
-// ConfigRefs returns the machine configs that the pools of a Cluster name, and those of a text. Each occurs once.
+// ConfigRefs returns the machine configs that the pools of a Cluster name, and those of a text. Each occurs once. It
+// omits references that no object can have.
 func ConfigRefs(cluster *unstructured.Unstructured, text Text) []ConfigRef {
 	var out []ConfigRef
 	add := func(apiVersion, kind, name string) {
@@ -211,7 +213,8 @@ func ConfigRefs(cluster *unstructured.Unstructured, text Text) []ConfigRef {
 		object.SetAPIVersion(apiVersion)
 		object.SetKind(kind)
 		ref := ConfigRef{ConfigResource(object), kind, name}
-		if kind != "" && name != "" && ref.Resource.Group == configGroup && !slices.Contains(out, ref) {
+		isPossible := apiVersion == configVersion && isKind(kind) && len(validation.IsDNS1123Subdomain(name)) == 0
+		if isPossible && !slices.Contains(out, ref) {
 			out = append(out, ref)
 		}
 	}

@@ -187,10 +187,22 @@ func TestLive_Seen(t *testing.T) {
 }
 
 func TestConfigRefs_AreThoseOfPoolsAndText(t *testing.T) {
-	text, _ := edit.ParseText([]byte(configText + "---\napiVersion: rke-machine-config.cattle.io/v1\nkind: SimConfig\n" +
+	text, _ := edit.ParseText([]byte(configText + "---\napiVersion: rke-machine-config.cattle.io/v1\nkind: " +
+		"SimConfig\n" +
 		"metadata: {name: more}\n---\n" + clusterText))
+	stored := objectOf(t, storedText)
+	pools, _, err := unstructured.NestedSlice(stored.Object, "spec", "rkeConfig", "machinePools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../secrets/x", "demo-all"} { // no name, and one that is there twice
+		pools = append(pools, map[string]any{"machineConfigRef": map[string]any{"kind": "PodConfig", "name": name}})
+	}
+	if err := unstructured.SetNestedSlice(stored.Object, pools, "spec", "rkeConfig", "machinePools"); err != nil {
+		t.Fatal(err)
+	}
 	var got []string
-	for _, ref := range edit.ConfigRefs(objectOf(t, storedText), text) {
+	for _, ref := range edit.ConfigRefs(stored, text) {
 		got = append(got, ref.Resource.Group+"/"+ref.Resource.Resource+"/"+ref.Name)
 	}
 	want := []string{"rke-machine-config.cattle.io/podconfigs/demo-all", "rke-machine-config.cattle.io/simconfigs/more"}
@@ -207,7 +219,8 @@ func TestRefused(t *testing.T) {
 	}{
 		"a schema": {apierrors.NewInvalid(pods, "demo", field.ErrorList{
 			field.Invalid(field.NewPath("size"), 1, "must be a string")}), "size: Invalid value: 1: must be a string"},
-		"a strict field": {apierrors.NewBadRequest(`PodConfig in version "v1" cannot be handled as a PodConfig: strict ` +
+		"a strict field": {apierrors.NewBadRequest(`PodConfig in version "v1" cannot be handled as a PodConfig: ` +
+			`strict ` +
 			`decoding error: unknown field "color", unknown field "a.b"`),
 			`color: unknown field "color"` + "\n" + `a.b: unknown field "a.b"`},
 		"rights": {apierrors.NewForbidden(schema.GroupResource{Resource: "podconfigs"}, "demo", errors.New("no")),
@@ -227,7 +240,8 @@ func TestRefused(t *testing.T) {
 }
 
 func TestDistinct(t *testing.T) {
-	got := problems(edit.Distinct([]edit.Problem{{Field: "a", Message: "Invalid value: 1: x"}, {Field: "a", Message: "x"},
+	got := problems(edit.Distinct([]edit.Problem{{Field: "a", Message: "Invalid value: 1: x"}, {Field: "a",
+		Message: "x"},
 		{Field: "a", Message: "y"}, {Message: "x"}, {Message: "x"}}))
 	if want := "a: Invalid value: 1: x\na: y\nx"; got != want {
 		t.Errorf("got %s, want %s", got, want)

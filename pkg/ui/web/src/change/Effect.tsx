@@ -29,8 +29,8 @@ export function Effect({ report }: { report: PreviewReport }) {
         </ol>
       )}
       {!!report.order?.length && (
-        <p className="dim">
-          Order: {report.order.map(({ name, pace }) => `${name} (${pace} at a time)`).join(', then ')}
+        <p className="dim effect-order">
+          Order: {report.order.map(({ name, pace }) => `${name} (${pace})`).join(', then ')}
         </p>
       )}
       <Restored report={report} />
