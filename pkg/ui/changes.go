@@ -185,7 +185,10 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 	if out.Seen, err = live.Seen(); err != nil {
 		return out, err
 	}
-	out.Notes = append(live.Notes, text.Notes()...)
+	for _, ref := range live.Unread {
+		out.Notes = append(out.Notes, "you may not read "+ref.Kind+" "+ref.Name)
+	}
+	out.Notes = append(out.Notes, text.Notes()...)
 	trial, err := writer.Try(r.Context(), live, text, namespace)
 	if err != nil {
 		return out, err

@@ -359,6 +359,43 @@ func TestChanges_NeedTheRightsOfTheCaller(t *testing.T) {
 	}
 }
 
+// A user who may not write machine configs can change the Cluster, as long as its machine configs stay the same.
+func TestChanges_NeedNoRightsOnWhatStays(t *testing.T) {
+	f := newFakeAPI(t)
+	withPods(t, f)
+	p := signedIn(t, f)
+	decode[writtenBody](t, p.put(poolText, ""))
+	isForbidden := func(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
+	f.Intercept(func(r memkube.Request) error {
+		if r.Resource.Resource == "podconfigs" && isForbidden(r.Verb) {
+			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, fmt.Errorf("ann may only read"))
+		}
+		return nil
+	})
+	text := strings.Replace(poolText, "quantity: 1", "quantity: 3", 1)
+	seen := p.preview(text)
+	if len(seen.Problems) > 0 {
+		t.Errorf("preview: %+v", seen)
+	}
+	got := decode[writtenBody](t, p.put(text, seen.Seen))
+	if diff := cmp.Diff([]string{"Cluster team-a/demo"}, got.Written); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	seen = p.preview(strings.Replace(text, "small", "large", 1))
+	want := []string{`1 : PodConfig demo-all: podconfigs.rke-machine-config.cattle.io "demo-all" is forbidden: ` +
+		"ann may only read"}
+	if diff := cmp.Diff(want, problemLines(seen.Problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	isForbidden = func(string) bool { return true }
+	tag := p.get(demoPath + "/manifest").Header().Get("ETag")
+	refused := p.send(http.MethodPut, text, "If-Match", tag)
+	wants(t, refused, http.StatusUnprocessableEntity, reasonInvalid)
+	if !strings.Contains(refused.Body.String(), "PodConfig demo-all: you may not read the object") {
+		t.Errorf("got %s", refused.Body)
+	}
+}
+
 func TestRemoval_IsForTheSeenCluster(t *testing.T) {
 	demo := cluster("team-a", "demo")
 	demo.Annotations = map[string]string{rkev1.ProtectAnnotation: "true"}

@@ -56,7 +56,7 @@ func (w *Writer) Live(ctx context.Context, namespace, name string, text edit.Tex
 		case err == nil:
 			out.Configs = append(out.Configs, config)
 		case apierrors.IsForbidden(err):
-			out.Notes = append(out.Notes, "you may not read "+ref.Kind+" "+ref.Name)
+			out.Unread = append(out.Unread, ref)
 		case !apierrors.IsNotFound(err):
 			return out, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
 		}
@@ -129,16 +129,19 @@ func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namesp
 	for _, typed := range append(text.Configs(), text.Cluster()) {
 		was := live.Of(typed)
 		desired := edit.Desired(was, typed, namespace)
+		switch {
+		case was != nil && edit.IsSame(was, desired): // needs no permission to write
+			continue
+		case live.IsUnread(typed):
+			out.Problems = append(out.Problems, text.Locate(typed, []edit.Problem{{Message: "you may not read the " +
+				"object, so you cannot change it here"}})...)
+			continue
+		}
 		attempted, err := w.put(ctx, was, desired, true)
 		if err != nil {
-			found := edit.Refused(desired, err)
-			if found == nil {
-				return out, attempt(desired, err)
+			if err := out.refuse(text, typed, err); err != nil {
+				return out, err
 			}
-			if apierrors.IsForbidden(err) && out.Forbidden == nil {
-				out.Forbidden = fmt.Errorf("nothing was written: %w", err)
-			}
-			out.Problems = append(out.Problems, text.Locate(typed, found)...)
 			continue
 		}
 		if was == nil || !edit.IsSame(was, attempted) {
@@ -146,6 +149,19 @@ func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namesp
 		}
 	}
 	return out, nil
+}
+
+// refuse adds the API server's refusal of an object. It returns an error that says nothing about the object.
+func (t *Trial) refuse(text edit.Text, object *unstructured.Unstructured, err error) error {
+	found := edit.Refused(object, err)
+	if found == nil {
+		return attempt(object, err)
+	}
+	if apierrors.IsForbidden(err) && t.Forbidden == nil {
+		t.Forbidden = fmt.Errorf("nothing was written: %w", err)
+	}
+	t.Problems = append(t.Problems, text.Locate(object, found)...)
+	return nil
 }
 
 // attempt converts an error of a dry-run that says nothing about the object.

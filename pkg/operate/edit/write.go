@@ -23,8 +23,15 @@ type Live struct {
 	Cluster *unstructured.Unstructured
 	// Configs are machine configs: those of the pools of the Cluster, and those that a text names.
 	Configs []*unstructured.Unstructured
-	// Notes say what could not be read.
-	Notes []string
+	// Unread are the machine configs that the user may not read.
+	Unread []ConfigRef
+}
+
+// IsUnread reports whether the user may not read an object.
+func (l Live) IsUnread(object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(l.Unread, func(ref ConfigRef) bool {
+		return ref.Kind == object.GetKind() && ref.Name == object.GetName()
+	})
 }
 
 // Of returns the live object with the kind and the name of another one, nil if there is none.
@@ -59,7 +66,7 @@ func (l Live) Seen() (string, error) {
 	return hex.EncodeToString(sum[:digestLength]), nil
 }
 
-// digestLength is long enough that nobody finds two manifests with the same digest by accident.
+// digestLength is in bytes. It is long enough that two manifests do not have the same digest by accident.
 const digestLength = 16
 
 // IsUnchanged reports whether two versions of an object are the same for a user.
