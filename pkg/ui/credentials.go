@@ -91,30 +91,16 @@ func (u *ui) putCredential(w http.ResponseWriter, r *http.Request, c *caller) er
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	client, err := u.kinds.Client(c.config, corev1.SchemeGroupVersion)
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	live, driver, err := u.liveCredential(r.Context(), c, namespace, name)
 	if err != nil {
 		return err
 	}
-	namespace, name, live := r.PathValue("namespace"), r.PathValue("name"), &corev1.Secret{}
-	if err := client.Get().Namespace(namespace).Resource("secrets").Name(name).Timeout(callTime).Do(r.Context()).
-		Into(live); err != nil {
-		return err
-	}
-	driver := credential.DriverOf(live)
-	if live.Type != provv1.SecretTypeCloudCredential || driver == "" {
-		return notFound("Secret " + namespace + "/" + name + " is no cloud credential of a known driver")
-	}
-	fields, err := u.credentialFields(r.Context(), c, driver)
+	problems, err := u.checkReplacement(r.Context(), c, live, driver, body.Values)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && fields == nil:
-		fields = nil
-		if problems := unreplaced(live, body.Values); len(problems) > 0 {
-			return refusal{problems}
-		}
 	case err != nil:
 		return err
-	}
-	if problems := credential.Check(fields, body.Values); len(problems) > 0 {
+	case len(problems) > 0:
 		return refusal{problems}
 	}
 	writer, err := u.writer(c)
@@ -126,6 +112,38 @@ func (u *ui) putCredential(w http.ResponseWriter, r *http.Request, c *caller) er
 	}
 	writeJSON(w, http.StatusOK, objectBody{namespace, name})
 	return nil
+}
+
+// liveCredential reads a cloud credential, and returns its driver.
+func (u *ui) liveCredential(ctx context.Context, c *caller, namespace, name string) (*corev1.Secret, string, error) {
+	client, err := u.kinds.Client(c.config, corev1.SchemeGroupVersion)
+	if err != nil {
+		return nil, "", err
+	}
+	live := &corev1.Secret{}
+	if err := client.Get().Namespace(namespace).Resource("secrets").Name(name).Timeout(callTime).Do(ctx).
+		Into(live); err != nil {
+		return nil, "", err
+	}
+	driver := credential.DriverOf(live)
+	if live.Type != provv1.SecretTypeCloudCredential || driver == "" {
+		return nil, "", notFound("Secret " + namespace + "/" + name + " is no cloud credential of a known driver")
+	}
+	return live, driver, nil
+}
+
+// checkReplacement lists what is wrong with new values. If the schema of the driver is unknown, they must have at least
+// the names of the former ones.
+func (u *ui) checkReplacement(ctx context.Context, c *caller, live *corev1.Secret, driver string,
+	values map[string]string) ([]edit.Problem, error) {
+	fields, err := u.credentialFields(ctx, c, driver)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	if err != nil || fields == nil {
+		return append(unreplaced(live, values), credential.Check(nil, values)...), nil
+	}
+	return credential.Check(fields, values), nil
 }
 
 // unreplaced lists the values of a credential that a replacement lacks, for a driver without a known schema.

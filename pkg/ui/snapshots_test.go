@@ -12,6 +12,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/testkit/build"
 	"github.com/drover-io/drover/pkg/testkit/packed"
 )
@@ -112,7 +113,7 @@ func TestBriefing_RefusesWhatIsImpossible(t *testing.T) {
 		"one without a configuration": {snapshotsPath + "/plain/briefing?config=all",
 			"spec.rkeConfig.etcdSnapshotRestore"},
 		"no machine has the file": {snapshotsPath + "/plain/briefing?config=none", "the etcd restore would fail: "},
-		"nobody manages the cluster": {strings.Replace(snapshotsPath, "demo", "theirs", 1) + "/theirs/briefing",
+		"a cluster without a manager": {strings.Replace(snapshotsPath, "demo", "theirs", 1) + "/theirs/briefing",
 			"snapshot theirs is of cluster other"},
 	} {
 		p.relax()
@@ -145,4 +146,37 @@ func TestBriefing_KnowsEarlierRequests(t *testing.T) {
 	if got.Generation != 7 || !strings.Contains(lineOf(got, "Note"), "has not begun") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestOperations_HaveTheNextGeneration(t *testing.T) {
+	demo, controlPlane := build.Cluster("demo"), build.ControlPlane("demo")
+	demo.Annotations = map[string]string{rkev1.InstanceAnnotation: "mine"}
+	demo.Spec.RKEConfig.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 2}
+	controlPlane.Status.CertificateRotationGeneration = 5
+	controlPlane.Status.Operations = []rkev1.OperationRecord{{Name: planner.SnapshotOperation.Record, Attempt: 1,
+		Request: `{"generation":3}`, State: rkev1.OperationStateRunning, Step: "takes it", Message: "m"}}
+	f := newFakeAPI(t, demo, controlPlane, build.Cluster("young"))
+	p := signedIn(t, f)
+	path := strings.TrimSuffix(snapshotsPath, "snapshots") + "operations"
+	got := decode[operationsBody](t, p.get(path))
+	const waits = "it begins when the running etcd snapshot has ended"
+	want := []operationBody{
+		{Field: "etcdSnapshotCreate", Title: "etcd snapshot", State: string(rkev1.OperationStateRunning),
+			Step: "takes it", Message: "m", Refused: "the etcd snapshot of cluster " + build.Namespace +
+				"/demo runs already, at generation 3"},
+		{Field: "etcdSnapshotRestore", Title: "etcd restore", Generation: 1, Notes: []string{waits}},
+		{Field: "rotateCertificates", Title: "certificate rotation", Generation: 6, Notes: []string{waits}},
+		{Field: "rotateEncryptionKeys", Title: "encryption key rotation", Generation: 3, Notes: []string{
+			"the request with generation 2 has not begun, and this one takes its place", waits}},
+	}
+	if diff := cmp.Diff(want, got.Items); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	young := decode[operationsBody](t, p.get(strings.Replace(path, "demo", "young", 1)))
+	for _, item := range young.Items {
+		if !strings.Contains(item.Refused, "no control plane yet") || item.Generation != 0 {
+			t.Errorf("got %+v", item)
+		}
+	}
+	wants(t, p.get(strings.Replace(path, "demo", "absent", 1)), http.StatusNotFound, reasonNotFound)
 }

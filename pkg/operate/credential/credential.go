@@ -136,32 +136,36 @@ var fieldName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,100}$`)
 // is unknown.
 func Check(fields map[string]mgmtv3.Field, values map[string]string) []edit.Problem {
 	var out []edit.Problem
-	add := func(name, message string) { out = append(out, edit.Problem{Field: "values." + name, Message: message}) }
 	isEmpty := true
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		field, isKnown := fields[name]
 		isEmpty = isEmpty && values[name] == ""
-		switch {
-		case !fieldName.MatchString(name):
-			add(name, "the name of a value must consist of letters and digits")
-		case fields != nil && !isKnown:
-			add(name, "the driver has no such value; its values are "+
-				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
-		case values[name] != "":
-			if wrong := misfit(field, values[name]); wrong != "" {
-				add(name, wrong)
-			}
+		if wrong := wrongValue(fields, name, values[name]); wrong != "" {
+			out = append(out, edit.Problem{Field: "values." + name, Message: wrong})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if fields[name].Required && values[name] == "" {
-			add(name, "a value is missing")
+			out = append(out, edit.Problem{Field: "values." + name, Message: "a value is missing"})
 		}
 	}
 	if isEmpty && len(out) == 0 {
 		out = append(out, edit.Problem{Field: "values", Message: "the credential has no value"})
 	}
 	return out
+}
+
+// wrongValue says what is wrong with a value or its name.
+func wrongValue(fields map[string]mgmtv3.Field, name, value string) string {
+	field, isKnown := fields[name]
+	switch {
+	case !fieldName.MatchString(name):
+		return "the name of a value must consist of letters and digits"
+	case fields != nil && !isKnown:
+		return "the driver has no such value; its values are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	case value == "":
+		return ""
+	}
+	return misfit(field, value)
 }
 
 // misfit says why a value does not fit its field, without the value.
