@@ -36,21 +36,23 @@ func TestUICreateInput(t *testing.T) {
 	}
 }
 
-// editor returns a token of an account that may change the clusters of a namespace, and read nothing else.
+// editor returns a token of an account that may read the objects that the UI shows, and change clusters, in one
+// namespace. It may not list credentials or drivers.
 func editor(t *testing.T, namespace string) string {
 	t.Helper()
+	const name = "editor"
 	rbac := kube(t).RbacV1()
 	_, err := rbac.Roles(namespace).Create(t.Context(), &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
+		ObjectMeta: metav1.ObjectMeta{Name: "change-clusters"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"provisioning.cattle.io"}, Resources: []string{"clusters"},
-			Verbs: []string{"*"}}},
+			Verbs: []string{"create", "update"}}},
 	}, metav1.CreateOptions{})
 	check(t, err)
 	_, err = rbac.RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "editor"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "change-clusters"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "change-clusters"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 	}, metav1.CreateOptions{})
 	check(t, err)
-	return token(t, namespace, "editor")
+	return viewer(t, namespace, name)
 }

@@ -32,6 +32,9 @@ func TestUIDelete(t *testing.T) {
 		},
 		"remove guard": func() string { removeGuard(t, st, namespace); return "" },
 	})
+	if t.Failed() {
+		return
+	}
 	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
 	plane.Until(t, clusterTime, func() string { return st.Gone(cluster) })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestUIScale scales a pool from one machine to three with the form, and back. The page shows the machines without a
-// reload. The preview of the smaller pool names machines that can go, and the machines that leave are among them.
+// reload. The preview of a smaller pool names the machine that leaves.
 func TestUIScale(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)

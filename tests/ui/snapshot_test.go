@@ -26,9 +26,9 @@ import (
 // snapshotLists is where a cluster lists its snapshots.
 const snapshotLists = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 
-// TestUISnapshot takes a snapshot on the page, and the list shows it. Then the configuration changes. A restore of the
-// snapshot with its configuration says what goes back, needs the name of the cluster, and brings the cluster back to
-// Ready with the former configuration.
+// TestUISnapshot takes a snapshot on the page, and the list shows it. The page says why a second one fails. Then the
+// configuration changes. A restore of the snapshot with its configuration says what goes back, needs the name of the
+// cluster, and brings the cluster back to Ready with the former configuration.
 func TestUISnapshot(t *testing.T) {
 	files := &snapshotFiles{namespace: plane.Namespace(t), cluster: "demo", taken: map[string]bool{}}
 	st := stage.Start(t, stage.Settings{UI: true, Machines: func(o *fakeagent.Options) {
@@ -46,7 +46,9 @@ func TestUISnapshot(t *testing.T) {
 			plane.Until(t, clusterTime, func() string { return st.WaitingFor(files.namespace, files.cluster) })
 			return ""
 		},
-		"request": func() string { return requestOf(t, st, files) },
+		"break snapshots": func() string { files.isBroken.Store(true); return "" },
+		"mend snapshots":  func() string { files.isBroken.Store(false); return "" },
+		"request":         func() string { return requestOf(t, st, files) },
 	})
 	if files.problem() != nil {
 		t.Error(files.problem())
@@ -85,12 +87,13 @@ func withSnapshotLists() http.Handler {
 }
 
 // snapshotFiles adds a snapshot to the list of a cluster for each instruction that takes one, as the distribution does.
-// It injects no failures.
 type snapshotFiles struct {
 	fakeagent.NoFaults
 	namespace, cluster string
 	stage              atomic.Pointer[stage.Stage]
-	mutex              sync.Mutex
+	// isBroken lets every snapshot fail.
+	isBroken atomic.Bool
+	mutex    sync.Mutex
 	// taken has the instructions that have run. The name of an instruction differs between requests.
 	taken map[string]bool
 	err   error
@@ -100,6 +103,9 @@ type snapshotFiles struct {
 func (f *snapshotFiles) Instruction(machine, name string, _ int) error {
 	if !strings.Contains(name, "etcd-snapshot/create") {
 		return nil
+	}
+	if f.isBroken.Load() {
+		return &fakeagent.ExitError{Code: 1, Output: "no space left on device"}
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

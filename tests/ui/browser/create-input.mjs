@@ -1,4 +1,5 @@
 // Makes mistakes in the form of a new cluster, then creates clusters of existing hosts.
+import { paste } from './change.mjs';
 import { env, equal, flawless, open, see, signIn, test, truth, until } from './harness.mjs';
 
 const namespace = env('NAMESPACE');
@@ -57,9 +58,8 @@ async function byHand(page) {
   );
   await page.getByRole('button', { name: 'Edit by hand' }).click();
   equal('the form during an edit by hand', await box(page, 'Name').isEnabled(), false);
-  await page.locator('.cm-content').click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText(
+  await paste(
+    page,
     `apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata:\n  name: by-hand\n  namespace: ${namespace}\n` +
       `spec:\n  kubernetesVersion: ${env('VERSION')}\n  rkeConfig: {}\n  noSuchField: 1\n`,
   );
@@ -68,8 +68,7 @@ async function byHand(page) {
   await line.click();
   truth('the line is in the editor', await page.evaluate(() => !!document.activeElement?.closest('.cm-editor')));
   equal('a manifest with a mistake can be created', await create(page).isEnabled(), false);
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText('kind: Cluster\nmetadata: {name: by-hand\n');
+  await paste(page, 'kind: Cluster\nmetadata: {name: by-hand\n');
   await preview(page).click();
   await see(page.getByRole('button', { name: /^Line \d+:/ }));
   await page.getByRole('button', { name: 'Use the form again' }).first().click();
@@ -135,7 +134,7 @@ async function asEditor(browser) {
   await signIn(page, env('EDITOR'));
   await choose(page);
   await page.getByRole('link', { name: 'Create', exact: true }).click();
-  await see(page.getByText('No node drivers'));
+  await see(page.getByText('You may not list the node drivers.'));
   await make(page, 'of-editor');
   await flawless(page);
 }

@@ -25,6 +25,11 @@ export const pagesOf = (namespace, name) => {
         await see(page.getByRole('heading', { name: 'Plan' }));
       },
     },
+    {
+      name: 'snapshots',
+      path: `${cluster}?tab=snapshots`,
+      ready: (page) => page.locator('.snapshots, .empty'),
+    },
     { name: 'events', path: `${cluster}?tab=events`, ready: (page) => page.locator('.events, .empty') },
     { name: 'log', path: `${cluster}?tab=log`, ready: (page) => page.locator('.log, .empty') },
     { name: 'yaml', path: `${cluster}?tab=yaml`, ready: (page) => page.getByLabel('Manifest') },

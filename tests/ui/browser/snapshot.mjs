@@ -26,8 +26,8 @@ async function close(dialog) {
   await dialog.waitFor({ state: 'detached' });
 }
 
-async function take(page) {
-  await see(page.getByText('Drover knows no snapshot'));
+/** Requests a snapshot with the dialog. */
+async function request(page) {
   await page.getByRole('button', { name: 'Take a snapshot' }).click();
   const dialog = await see(page.getByRole('dialog', { name: 'Take a snapshot' }));
   const apply = dialog.getByRole('button', { name: 'Take the snapshot' });
@@ -36,6 +36,11 @@ async function take(page) {
   await see(dialog.getByText('files change, nothing restarts').first());
   await apply.click();
   await close(dialog);
+}
+
+async function take(page) {
+  await see(page.getByText('Drover knows no snapshot'));
+  await request(page);
   await see(page.getByText('Snapshot: done.'), long);
   const line = page.getByRole('list', { name: 'Snapshots' }).getByRole('listitem');
   await see(line.filter({ hasText: 'Successful' }), long);
@@ -44,6 +49,18 @@ async function take(page) {
   for (const part of ['file on-demand-1', '4.0 MiB', 'v1.36.2+k3s1', 'Node '])
     truth(`the list shows ${part}`, text.includes(part), text);
   await page.getByRole('button', { name: 'Stop following the operation' }).click();
+}
+
+/** A failure is said on the page, with the output of the node. */
+async function fail(page) {
+  await step('break snapshots');
+  await request(page);
+  const line = await see(page.getByRole('alert').filter({ hasText: 'Snapshot: failed.' }), long);
+  const text = await line.innerText();
+  truth('the page says why the snapshot failed', text.includes('no snapshot could be taken'), text);
+  await step('mend snapshots');
+  await page.getByRole('button', { name: 'Stop following the operation' }).click();
+  await ready(page);
 }
 
 async function restore(page) {
@@ -75,6 +92,7 @@ await test(async (browser) => {
   await page.evaluate(() => (window.isFirstLoad = true));
   await ready(page);
   await take(page);
+  await fail(page);
   await step('configure');
   await ready(page);
   equal('the restore that is requested', await step('request'), 'none');

@@ -54,6 +54,22 @@ const pages = [
     click: '.snapshots button >> nth=3',
     then: 'text=Version after',
   },
+  {
+    name: 'cluster-rotate',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Rotate certificates', 'dialog >> text=Preview'],
+    then: '.effect-summary',
+  },
+  {
+    name: 'cluster-delete',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Delete the cluster'],
+    then: 'text=Holds the deletion',
+  },
   { name: 'cluster-events', server: 'full', path: `${demo}?tab=events`, ready: '.events' },
   { name: 'cluster-log', server: 'full', path: `${demo}?tab=log`, ready: '.log' },
   { name: 'cluster-yaml', server: 'full', path: `${demo}?tab=yaml`, ready: '.cm-line' },
@@ -169,7 +185,7 @@ async function open(context, page, origin) {
     await tab.keyboard.type(page.type[1] ?? '');
   }
   if (page.click) {
-    await tab.click(page.click);
+    for (const each of [page.click].flat()) await tab.click(each);
     await tab.waitForSelector(page.then);
   }
   await tab.waitForTimeout(500);

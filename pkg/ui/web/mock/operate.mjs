@@ -18,7 +18,7 @@ function snapshot(row, i, age, more = {}) {
   };
 }
 
-export const snapshots = (row) => ({
+const snapshots = (row) => ({
   items: [
     snapshot(row, 0, 2_900),
     snapshot(row, 1, 2_905),
@@ -35,7 +35,7 @@ export const snapshots = (row) => ({
   ],
 });
 
-export function briefing(row, name, config) {
+function briefing(row, name, config) {
   const found = snapshots(row).items.find((item) => item.name === name);
   return {
     lines: [
@@ -60,6 +60,12 @@ export function briefing(row, name, config) {
     refused: found?.state === 'Failed' ? `snapshot ${name} was not taken: ${found.message}` : undefined,
   };
 }
+
+/** The list of snapshots, or the briefing about the restore of one. */
+export const snapshotAnswer = (row, name, config) => ({
+  status: 200,
+  body: name ? briefing(row, name, config) : snapshots(row),
+});
 
 export const removal = (row, machines) => ({
   seen: 'seen-1',

@@ -124,7 +124,7 @@ function add(row) {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
-function clusterAnswer(query, text, [namespace, , name, what, ...rest]) {
+function clusterAnswer([namespace, , name, what, ...rest], query, text) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
   const machines = fleet.machines.filter((m) => m.namespace === namespace && m.cluster === name);
@@ -144,10 +144,7 @@ function clusterAnswer(query, text, [namespace, , name, what, ...rest]) {
     case 'manifest':
       return { status: 200, text: answers.manifest(row), headers: changes.manifestHeaders };
     case 'snapshots':
-      return {
-        status: 200,
-        body: rest.length ? operate.briefing(row, rest[0], query.get('config')) : operate.snapshots(row),
-      };
+      return operate.snapshotAnswer(row, rest[0], query.get('config'));
     case 'removal':
       return { status: 200, body: operate.removal(row, machines) };
     case 'kubeconfig':
@@ -178,7 +175,7 @@ function answer(path, query, text) {
   const may = flags.tenant ? 'view' : 'edit';
   if (parts[2] === 'access')
     return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? may : 'none' } };
-  if (parts[2] === 'clusters') return clusterAnswer(query, text, parts.slice(1));
+  if (parts[2] === 'clusters') return clusterAnswer(parts.slice(1), query, text);
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
 }

@@ -148,7 +148,7 @@ test('a block of text and a list are replaced as a whole', () => {
 });
 
 test('a request has at least the generation that the server wants', () => {
-  expect(
-    valueAt(bump('spec: {}\n', 'rotateCertificates', {}, 4), ['spec', 'rkeConfig', 'rotateCertificates']),
-  ).toEqual({ generation: 4 });
+  expect(valueAt(bump(manifest, 'rotateCertificates', {}, 4), ['spec', 'rkeConfig', 'rotateCertificates'])).toEqual({
+    generation: 4,
+  });
 });

@@ -18,6 +18,7 @@ import { EventsTab } from './EventsTab';
 import { LogTab } from './LogTab';
 import { MachinesTab } from './MachinesTab';
 import { FollowLine, saysOperation } from './operate/FollowLine';
+import { isDeletionOf } from './operate/requests';
 import { OverviewTab } from './OverviewTab';
 import { tabsOf, type Tab } from './search';
 import './cluster.css';
@@ -37,7 +38,7 @@ export function ClusterPage() {
   useTitle(`${name} in ${namespace}`);
   const cluster = useCluster(namespace, name);
   const synced = useSynced('clusters');
-  const wasDeleted = useWasDeleted(cluster, `${namespace}/${name}`);
+  const wasDeleted = useWasDeleted(cluster, namespace, name);
   if (cluster) return <Page key={`${namespace}/${name}`} cluster={cluster} />;
   if (!synced) return null;
   if (wasDeleted) return <Gone namespace={namespace} name={name} />;
@@ -56,10 +57,11 @@ export function ClusterPage() {
 }
 
 /** Reports that the cluster of this page was being deleted when its row left. */
-function useWasDeleted(cluster: Cluster | undefined, key: string): boolean {
+function useWasDeleted(cluster: Cluster | undefined, namespace: string, name: string): boolean {
+  const key = `${namespace}/${name}`;
   const deleting = useRef('');
   if (cluster) deleting.current = cluster.state === 'Deleting' ? key : '';
-  return !cluster && deleting.current === key;
+  return !cluster && (deleting.current === key || isDeletionOf({ namespace, name }));
 }
 
 function Gone({ namespace, name }: ClusterName) {

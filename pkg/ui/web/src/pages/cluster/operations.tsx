@@ -25,7 +25,7 @@ export const operations: ActionGroup = {
 };
 
 export const deletion: ActionGroup = {
-  label: 'End',
+  label: 'Delete',
   actions: [
     {
       label: 'Delete the cluster',

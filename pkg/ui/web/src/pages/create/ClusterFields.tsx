@@ -81,7 +81,10 @@ export function ClusterFields(props: Props) {
 
 function MachinesFrom({ create, errors }: Props) {
   const { form, set, drivers } = create;
-  const problem = drivers.data?.error ?? drivers.error?.message;
+  const problem =
+    drivers.data?.reason === 'Forbidden' && !drivers.data.items?.length
+      ? 'You may not list the node drivers.'
+      : (drivers.data?.error ?? drivers.error?.message);
   const choose = (driver: string) =>
     set({ driver, credential: '', pools: form.pools.map((pool) => ({ ...pool, config: {} })) });
   return (
@@ -98,12 +101,7 @@ function MachinesFrom({ create, errors }: Props) {
         error={errors.driver}
         onChange={(e) => choose(e.currentTarget.value)}
       />
-      {problem && (
-        <p className="dim hint-line">
-          {drivers.data?.items?.length ? 'The fields of the drivers are unknown' : 'No node drivers'}:{' '}
-          {sentence(problem)}
-        </p>
-      )}
+      {problem && <p className="dim hint-line">{sentence(problem)}</p>}
     </div>
   );
 }

@@ -68,7 +68,7 @@ export function ManifestCard({ create, problems, isFixed, editor }: Props) {
           <Icon name="download" />
         </ActionIcon>
       </div>
-      <div className="create-manifest">
+      <div className="create-manifest" data-fixed={!isByHand || undefined}>
         {text ? (
           <Suspense>
             <YamlEditor

@@ -11,6 +11,7 @@ import { Failure, Notice } from '../../../components/Notice';
 import { announce } from '../../../lib/announce';
 import { Placeholder } from '../OverviewTab';
 import { deleteCluster, useRemoval } from './queries';
+import { forgetDeletion, noteDeletion } from './requests';
 import type { Removal } from './types';
 import './operate.css';
 
@@ -114,11 +115,13 @@ function useDeletion(cluster: Cluster, onBegun: () => void) {
     if (sent.current) return;
     sent.current = true;
     setBusy(true);
+    noteDeletion(cluster);
     try {
       await deleteCluster(cluster, seen);
       announce(`The deletion of cluster ${cluster.name} has begun.`);
       onBegun();
     } catch (reason) {
+      if (!isUnknown(reason)) forgetDeletion(cluster);
       setError(reason);
       setBusy(false);
     }
@@ -193,16 +196,29 @@ function RemovalText({ removal, onUnprotect }: { removal: Removal; onUnprotect: 
   );
 }
 
+/** Longer lists are folded, so that the confirmation stays in sight. */
+const longest = 12;
+
 function Lines({ title, lines }: { title: string; lines?: string[] | null }) {
   if (!lines?.length) return null;
+  const list = (
+    <ul>
+      {lines.map((line) => (
+        <li key={line}>{sentence(line)}</li>
+      ))}
+    </ul>
+  );
   return (
     <section aria-label={title}>
       <h3>{title}</h3>
-      <ul>
-        {lines.map((line) => (
-          <li key={line}>{sentence(line)}</li>
-        ))}
-      </ul>
+      {lines.length > longest ? (
+        <details>
+          <summary>{lines.length} in all</summary>
+          {list}
+        </details>
+      ) : (
+        list
+      )}
     </section>
   );
 }

@@ -41,7 +41,7 @@ export default function SnapshotsTab({ cluster }: { cluster: Cluster }) {
             <SnapshotLine
               key={snapshot.name}
               snapshot={snapshot}
-              restore={mayEdit ? () => setOpen(snapshot) : undefined}
+              restore={mayEdit && cluster.state !== 'Deleting' ? () => setOpen(snapshot) : undefined}
             />
           ))}
         </ul>

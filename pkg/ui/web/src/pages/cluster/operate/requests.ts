@@ -24,3 +24,11 @@ export function useRequested(cluster: ClusterName): Request | undefined {
     () => requests.get(keyOf(cluster)),
   );
 }
+
+// The clusters whose deletion this window has requested. A page says that such a cluster is gone, even if the cluster
+// left before the page saw its deletion.
+const deletions = new Set<string>();
+
+export const noteDeletion = (cluster: ClusterName) => void deletions.add(keyOf(cluster));
+export const forgetDeletion = (cluster: ClusterName) => void deletions.delete(keyOf(cluster));
+export const isDeletionOf = (cluster: ClusterName) => deletions.has(keyOf(cluster));
