@@ -1,13 +1,17 @@
 package ui
 
 import (
+	"context"
+	"crypto/sha256"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
@@ -20,6 +24,7 @@ func TestUICreateInput(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)
 	st.Cluster(namespace, "taken", stage.K3s, stage.Pool("server", "ecw", 1))
+	bareDriver(t, st)
 	browse(t, "create-input", map[string]string{
 		"URL": st.URL, "NAMESPACE": namespace, "VERSION": stage.K3s, "TOKEN": administrator(t, namespace),
 		"EDITOR": editor(t, namespace), "VIEWER": viewer(t, namespace, "viewer"),
@@ -34,6 +39,20 @@ func TestUICreateInput(t *testing.T) {
 	if want := []string{"edge", "of-editor", "taken"}; !slices.Equal(names, want) {
 		t.Errorf("the namespace has clusters %v, want %v", names, want)
 	}
+}
+
+// bareDriver registers a driver whose program does not exist, so that its fields stay unknown.
+func bareDriver(t *testing.T, st *stage.Stage) {
+	t.Helper()
+	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "bare"},
+		Spec: mgmtv3.NodeDriverSpec{Active: true, DisplayName: "bare", URL: "https://127.0.0.1:1/driver",
+			Checksum: strings.Repeat("0", sha256.Size*2)}}
+	check(t, st.Client.Create(t.Context(), driver))
+	t.Cleanup(func() {
+		if err := st.Client.Delete(context.WithoutCancel(t.Context()), driver); err != nil {
+			t.Errorf("remove the driver: %v", err)
+		}
+	})
 }
 
 // editor returns a token of an account that may read the objects that the UI shows, and change clusters, in one

@@ -50,6 +50,21 @@ async function fields(page) {
   });
 }
 
+/** A driver whose fields are unknown has fields for names and values. */
+async function unknownDriver(page) {
+  const machines = page.getByLabel('Machines', { exact: true }).first();
+  await machines.selectOption('bare');
+  await page.getByRole('button', { name: 'Add a field' }).first().click();
+  await page.getByLabel('Name of field 1').fill('flavor');
+  await page.getByLabel('Value of field 1').fill('big');
+  await until('the manifest has the field', async () => {
+    const manifest = await text(page);
+    return ['kind: BareConfig', 'flavor: big'].filter((part) => !manifest.includes(part)).join(', ');
+  });
+  await wrong(page, 'driver', 'bare');
+  await machines.selectOption('sim');
+}
+
 async function byHand(page) {
   await box(page, 'Name').fill('by-hand');
   await page.getByLabel(/^Version/).fill(env('VERSION'));
@@ -162,6 +177,7 @@ await test(async (browser) => {
   await signIn(page, env('TOKEN'));
   await mistakes(page);
   await fields(page);
+  await unknownDriver(page);
   await byHand(page);
   await unsaved(page);
   await make(page, 'edge');

@@ -35,6 +35,19 @@ async function makeCredential(page) {
   await dialog.waitFor({ state: 'detached' });
 }
 
+/** Replaces the values of the credential by the same ones. */
+async function replaceValues(page) {
+  await page.getByRole('link', { name: 'Administration' }).click();
+  await page.getByRole('button', { name: 'Replace the values of Lab of the page' }).click();
+  const dialog = await see(page.getByRole('dialog', { name: 'Replace the values of Lab of the page' }));
+  equal('the field of a stored value', await dialog.getByLabel(/^Token/).inputValue(), '');
+  await box(dialog, 'URL').fill(env('LAB_URL'));
+  await box(dialog, 'CA').fill(env('LAB_CA'));
+  await dialog.getByLabel(/^Token/).fill(secret);
+  await dialog.getByRole('button', { name: 'Replace the values' }).click();
+  await dialog.waitFor({ state: 'detached' });
+}
+
 async function fill(page) {
   await box(page, 'Name').fill('created');
   await page.getByLabel('Machines', { exact: true }).first().selectOption('nspawn');
@@ -90,6 +103,7 @@ await test(async (browser) => {
     4 * minutes,
   );
   await see(page.getByText('1 of 1'));
+  await replaceValues(page);
   equal('the page was not loaded again', await page.evaluate(() => window.isFirstLoad), true);
   equal('answers with the secret value', leaks, []);
   const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));

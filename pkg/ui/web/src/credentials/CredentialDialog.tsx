@@ -10,7 +10,7 @@ import { labelOf, sharedNamespace } from '../pages/create/form';
 import { useDrivers } from '../pages/create/api';
 import type { Driver } from '../pages/create/types';
 import { createCredential, replaceCredential, type CredentialName } from './api';
-import { checkValues, credentialFields, fieldOfProblem, hasFields, valuesOf, type Entry } from './credential';
+import { checkValues, credentialFields, fieldOfProblem, hasFields, s3, valuesOf, type Entry } from './credential';
 import { KeyValueEntries, SecretInput } from './SecretInput';
 import './credentials.css';
 
@@ -33,7 +33,9 @@ export default function CredentialDialog(props: Props) {
   return (
     <Dialog title={title} onClose={onClose} busy={busy}>
       {drivers.error && <Failure error={drivers.error} retry={() => void drivers.refetch()} />}
-      {drivers.data && <CredentialForm {...props} drivers={drivers.data.items ?? []} busy={busy} setBusy={setBusy} />}
+      {drivers.data && (
+        <CredentialForm {...props} drivers={[...(drivers.data.items ?? []), s3]} busy={busy} setBusy={setBusy} />
+      )}
     </Dialog>
   );
 }
@@ -41,7 +43,7 @@ export default function CredentialDialog(props: Props) {
 type FormProps = Props & { drivers: Driver[]; busy: boolean; setBusy: (busy: boolean) => void };
 
 function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, busy, setBusy, ...on }: FormProps) {
-  const [chosen, setChosen] = useState(fixed ?? drivers[0]?.name ?? '');
+  const [chosen, setChosen] = useState(fixed ?? (drivers[0] === s3 ? '' : (drivers[0]?.name ?? '')));
   const [namespace, setNamespace] = useState(initial ?? sharedNamespace);
   const [displayName, setDisplayName] = useState('');
   const [entries, setEntries] = useState<Entry[]>([]);
@@ -157,7 +159,7 @@ function DriverSelect({
   error?: string;
   onChange: (name: string) => void;
 }) {
-  if (drivers.length === 0)
+  if (drivers.every((driver) => driver === s3))
     return (
       <TextInput
         label="Driver"

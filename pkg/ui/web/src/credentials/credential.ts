@@ -1,4 +1,29 @@
-import type { CredentialField } from '../pages/create/types';
+import type { CredentialField, Driver } from '../pages/create/types';
+
+const s3Field = (name: string, description: string, more: Partial<CredentialField> = {}): CredentialField => ({
+  name,
+  type: 'string',
+  secret: false,
+  required: false,
+  description,
+  ...more,
+});
+
+/** What a credential for snapshots in S3 needs. It has the form of a driver, and makes no machines. */
+export const s3: Driver = {
+  name: 's3',
+  displayName: 'S3, for snapshots',
+  credential: [
+    s3Field('accessKey', 'Access key of the bucket', { required: true }),
+    s3Field('secretKey', 'Secret key of the bucket', { required: true, secret: true }),
+    s3Field('defaultRegion', 'Region'),
+    s3Field('defaultEndpoint', 'Address of the storage'),
+    s3Field('defaultEndpointCA', 'Certificate authority of the storage'),
+    s3Field('defaultSkipSSLVerify', 'true skips the check of the certificate'),
+    s3Field('defaultBucket', 'Bucket'),
+    s3Field('defaultFolder', 'Folder in the bucket'),
+  ],
+};
 
 /** A value of a credential as its form holds it. */
 export interface Entry {
@@ -8,7 +33,7 @@ export interface Entry {
 
 /** The fields of a credential: required ones first. */
 export function credentialFields(fields: readonly CredentialField[] | undefined): CredentialField[] {
-  return [...(fields ?? [])].sort((a, b) => Number(b.required) - Number(a.required) || (a.name < b.name ? -1 : 1));
+  return [...(fields ?? [])].sort((a, b) => Number(b.required) - Number(a.required));
 }
 
 /** Reports whether a form can ask for the values by name. Otherwise its user types the names, too. */
