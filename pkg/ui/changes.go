@@ -32,19 +32,21 @@ const (
 // changeEndpoints are the endpoints that create, change and delete clusters.
 func changeEndpoints() []endpoint {
 	of := "v1/" + strings.TrimSuffix(clusterPath, "/")
+	match := parameter{"If-Match", "the digest that the preview, or removal, calls seen"}
 	return []endpoint{
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
-			answer: writtenBody{}, handle: (*ui).putCluster},
+			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"}},
+			answer:  writtenBody{}, handle: putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
-			answer: removalBody{}, handle: (*ui).getRemoval},
+			answer: removalBody{}, handle: getRemoval},
 		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
-			handle: (*ui).deleteCluster},
+			headers: []parameter{match}, handle: deleteCluster},
 		{method: "POST", path: "v1/manifests", summary: "The manifest of a new cluster from the values of a form",
-			body: edit.NewCluster{}, answer: manifestBody{}, handle: (*ui).postManifest},
+			body: edit.NewCluster{}, answer: manifestBody{}, handle: postManifest},
 		{method: "GET", path: "v1/schemas/cluster", summary: "The OpenAPI schema of a Cluster", answer: anyJSON,
-			handle: (*ui).getClusterSchema},
+			handle: getClusterSchema},
 		{method: "GET", path: "v1/releases", summary: "Kubernetes versions and networks of new clusters",
-			answer: releasesBody{}, handle: (*ui).getReleases},
+			answer: releasesBody{}, handle: getReleases},
 	}
 }
 
@@ -149,7 +151,7 @@ func checkSize(cluster *provv1.Cluster) []edit.Problem {
 }
 
 // postPreview tells what a text would do, and whether the API server would accept it.
-func (u *ui) postPreview(w http.ResponseWriter, r *http.Request, c *caller) error {
+func postPreview(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error {
 	text, problems, err := readText(w, r)
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func (u *ui) postPreview(w http.ResponseWriter, r *http.Request, c *caller) erro
 		if len(problems) > 0 {
 			break
 		}
-		if body, err = u.look(r, c, text); !errors.Is(err, edit.ErrChanged) {
+		if body, err = (looker{u, r, c, text}).look(); !errors.Is(err, edit.ErrChanged) {
 			break
 		}
 	}
@@ -170,10 +172,18 @@ func (u *ui) postPreview(w http.ResponseWriter, r *http.Request, c *caller) erro
 	return nil
 }
 
-// look previews a text. It returns edit.ErrChanged if the cluster changes meanwhile.
-func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, error) {
-	out := previewBody{}
-	writer, err := u.writer(c)
+// looker previews a text as the caller.
+type looker struct {
+	u    *ui
+	r    *http.Request
+	c    *caller
+	text edit.Text
+}
+
+// look returns edit.ErrChanged if the cluster changes meanwhile.
+func (l looker) look() (previewBody, error) {
+	out, text, r := previewBody{}, l.text, l.r
+	writer, err := l.u.writer(l.c)
 	if err != nil {
 		return out, err
 	}
@@ -201,25 +211,27 @@ func (u *ui) look(r *http.Request, c *caller, text edit.Text) (previewBody, erro
 		}
 		return out, nil
 	}
-	report, problems, err := u.report(r, c, cluster, text, live)
+	report, problems, err := l.report(cluster, live)
 	if err != nil {
 		return out, err
 	}
 	out.Report = report
 	out.Problems = edit.Distinct(append(out.Problems, text.Locate(text.Cluster(), problems)...))
+	if report == nil && len(out.Problems) == 0 {
+		out.Notes = append(out.Notes, "Drover does not provision the cluster, so no machine changes")
+	}
 	return out, nil
 }
 
 // report previews the objects that would be stored.
-func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text edit.Text, live edit.Live,
-) (*preview.Report, []edit.Problem, error) {
-	namespace := r.PathValue("namespace")
+func (l looker) report(cluster *provv1.Cluster, live edit.Live) (*preview.Report, []edit.Problem, error) {
+	text, namespace := l.text, l.r.PathValue("namespace")
 	file := inspect.File{Cluster: cluster, IsWhole: true, Ignored: text.Ignored,
 		MachineConfigs: map[string]*unstructured.Unstructured{}}
 	for _, config := range text.Configs() {
 		file.MachineConfigs[config.GetKind()+"/"+config.GetName()] = edit.Desired(live.Of(config), config, namespace)
 	}
-	reader, err := u.reader(r, c)
+	reader, err := l.u.reader(l.r, l.c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,14 +240,9 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 	if changed := sawSame(reader, live, cluster.Name); changed != nil {
 		return nil, nil, changed
 	}
-	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
-		return nil, edit.ProblemsOf(invalid.Problems), nil
-	}
 	if err != nil {
-		if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
-			return nil, nil, err
-		}
-		return nil, []edit.Problem{{Message: err.Error()}}, nil
+		problems, err := whyNoPreview(err, live)
+		return nil, problems, err
 	}
 	var problems []edit.Problem
 	if n := report.Problems(); n > 0 {
@@ -243,6 +250,29 @@ func (u *ui) report(r *http.Request, c *caller, cluster *provv1.Cluster, text ed
 			"their problems", n)})
 	}
 	return &report, problems, nil
+}
+
+// whyNoPreview converts an error of a preview. It returns the error if that says nothing about the text.
+func whyNoPreview(err error, live edit.Live) ([]edit.Problem, error) {
+	if invalid, ok := errors.AsType[*inspect.InvalidError](err); ok {
+		return edit.ProblemsOf(invalid.Problems), nil
+	}
+	if errors.Is(err, inspect.ErrNotProvisioned) {
+		if !edit.IsProvisioned(live.Cluster) {
+			return nil, nil
+		}
+		return []edit.Problem{{Field: "spec.rkeConfig", Message: "must stay, because Drover has provisioned the " +
+			"cluster"}}, nil
+	}
+	known := failureOf(err)
+	switch {
+	case apierrors.IsForbidden(err): // a user must not apply what no preview has shown
+		return []edit.Problem{{Message: "the effect on machines is unknown, because you may not read all of the " +
+			"cluster: " + known.message}}, nil
+	case known.reason != reasonInternal || isOfAPI(err):
+		return nil, err
+	}
+	return []edit.Problem{{Message: known.message}}, nil
 }
 
 // sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace.
@@ -278,7 +308,7 @@ func asSeen(r *http.Request) (string, error) {
 }
 
 // putCluster writes a text that was previewed.
-func (u *ui) putCluster(w http.ResponseWriter, r *http.Request, c *caller) error {
+func putCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error {
 	seen, err := asSeen(r)
 	if err != nil {
 		return err
@@ -307,12 +337,12 @@ func (u *ui) putCluster(w http.ResponseWriter, r *http.Request, c *caller) error
 }
 
 // getRemoval tells what the deletion of a cluster would do.
-func (u *ui) getRemoval(w http.ResponseWriter, r *http.Request, c *caller) error {
+func getRemoval(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error {
 	writer, err := u.writer(c)
 	if err != nil {
 		return err
 	}
-	cluster, seen, err := u.deletable(r, writer)
+	cluster, seen, err := deletable(r, writer)
 	if err != nil {
 		return err
 	}
@@ -331,7 +361,7 @@ func (u *ui) getRemoval(w http.ResponseWriter, r *http.Request, c *caller) error
 }
 
 // deletable reads the Cluster of the path, and its digest.
-func (u *ui) deletable(r *http.Request, writer *apply.Writer) (*provv1.Cluster, string, error) {
+func deletable(r *http.Request, writer *apply.Writer) (*provv1.Cluster, string, error) {
 	cluster, err := writer.Cluster(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
 		return nil, "", err
@@ -341,7 +371,7 @@ func (u *ui) deletable(r *http.Request, writer *apply.Writer) (*provv1.Cluster, 
 }
 
 // deleteCluster deletes the Cluster whose removal was shown.
-func (u *ui) deleteCluster(w http.ResponseWriter, r *http.Request, c *caller) error {
+func deleteCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error {
 	seen, err := asSeen(r)
 	if err != nil {
 		return err
@@ -350,7 +380,7 @@ func (u *ui) deleteCluster(w http.ResponseWriter, r *http.Request, c *caller) er
 	if err != nil {
 		return err
 	}
-	cluster, now, err := u.deletable(r, writer)
+	cluster, now, err := deletable(r, writer)
 	switch {
 	case err != nil:
 		return err

@@ -359,6 +359,24 @@ func TestChanges_NeedTheRightsOfTheCaller(t *testing.T) {
 	}
 }
 
+// An imported cluster has no machines to preview, and can be edited. A provisioned one stays provisioned.
+func TestChanges_OfImportedClusters(t *testing.T) {
+	f := newFakeAPI(t)
+	p := signedIn(t, f)
+	imported := "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata: {name: demo}\nspec: {}\n"
+	seen := p.preview(imported)
+	if seen.Report != nil || len(seen.Problems) > 0 || len(seen.Notes) != 1 {
+		t.Errorf("preview: %+v", seen)
+	}
+	decode[writtenBody](t, p.put(imported, ""))
+	f = newFakeAPI(t, cluster("team-a", "demo"))
+	p = signedIn(t, f)
+	want := []string{"4 spec.rkeConfig: must stay, because Drover has provisioned the cluster"}
+	if diff := cmp.Diff(want, problemLines(p.preview(imported).Problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A user who may not write machine configs can change the Cluster, as long as its machine configs stay the same.
 func TestChanges_NeedNoRightsOnWhatStays(t *testing.T) {
 	f := newFakeAPI(t)
@@ -388,6 +406,12 @@ func TestChanges_NeedNoRightsOnWhatStays(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	isForbidden = func(string) bool { return true }
+	want = []string{"1 : the effect on machines is unknown, because you may not read all of the cluster: read " +
+		`PodConfig team-a/demo-all: podconfigs.rke-machine-config.cattle.io "demo-all" is forbidden: ann may only read`}
+	other := p.preview(strings.Replace(demoText, "v1.36.2", "v1.36.3", 1))
+	if diff := cmp.Diff(want, problemLines(other.Problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	tag := p.get(demoPath + "/manifest").Header().Get("ETag")
 	refused := p.send(http.MethodPut, text, "If-Match", tag)
 	wants(t, refused, http.StatusUnprocessableEntity, reasonInvalid)

@@ -40,6 +40,8 @@ type endpoint struct {
 	// answer is the type of the answer's JSON, or a media type as a string; nil for no content.
 	answer any
 	query  []parameter
+	// headers are what a request needs in addition to a credential.
+	headers []parameter
 	// isCreated answers with code 201 instead of 200.
 	isCreated bool
 	// isHeavy applies the limits of heavy requests.
@@ -50,7 +52,7 @@ type endpoint struct {
 	isEndless bool
 }
 
-// parameter is one of the query.
+// parameter is one of the query, or a header.
 type parameter struct{ name, description string }
 
 // endpoints returns the table.
@@ -75,7 +77,7 @@ func endpoints() []endpoint {
 		{method: "GET", path: "v1/" + clusterPath + "explain", summary: "What the planner does and waits for",
 			isHeavy: true, answer: inspect.Explanation{}, handle: (*ui).getExplain},
 		{method: "POST", path: "v1/" + clusterPath + "preview", summary: "What an edited manifest would do to machines",
-			isHeavy: true, body: textYAML, answer: previewBody{}, handle: (*ui).postPreview},
+			isHeavy: true, body: textYAML, answer: previewBody{}, handle: postPreview},
 		{method: "GET", path: "v1/" + clusterPath + "logs", summary: "The provisioning log", answer: textPlain,
 			handle: (*ui).getClusterLog},
 		{method: "GET", path: "v1/" + clusterPath + "events", summary: "Events of a cluster and its machines",

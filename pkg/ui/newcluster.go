@@ -39,7 +39,7 @@ type releasesBody struct {
 const adviceOfCreate = "; --release-data names newer data"
 
 // postManifest makes the manifest of a new cluster from the values of a form. It writes nothing.
-func (u *ui) postManifest(w http.ResponseWriter, r *http.Request, c *caller) error {
+func postManifest(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error {
 	var wanted edit.NewCluster
 	if err := readJSON(w, r, &wanted); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (u *ui) postManifest(w http.ResponseWriter, r *http.Request, c *caller) err
 	if len(wanted.Pools) > maxPools {
 		return invalid(fmt.Sprintf("the cluster has more than %d pools", maxPools))
 	}
-	schema, problems, err := u.configSchema(r, c, wanted)
+	schema, problems, err := configSchema(u, r, c, wanted)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (u *ui) postManifest(w http.ResponseWriter, r *http.Request, c *caller) err
 
 // configSchema reads the schema of the driver's machine configs. It is nil for a driver that the caller may not read:
 // then the API server checks the fields.
-func (u *ui) configSchema(r *http.Request, c *caller, wanted edit.NewCluster) (*apiextv1.JSONSchemaProps,
+func configSchema(u *ui, r *http.Request, c *caller, wanted edit.NewCluster) (*apiextv1.JSONSchemaProps,
 	[]edit.Problem, error) {
 	var problems []edit.Problem
 	if len(validation.IsDNS1123Label(wanted.Namespace)) > 0 {
@@ -94,7 +94,7 @@ func (u *ui) configSchema(r *http.Request, c *caller, wanted edit.NewCluster) (*
 }
 
 // getReleases lists what a new cluster can have.
-func (u *ui) getReleases(w http.ResponseWriter, _ *http.Request, _ *caller) error {
+func getReleases(u *ui, w http.ResponseWriter, _ *http.Request, _ *caller) error {
 	minors := func(runtime distro.Runtime) []string { return append([]string{}, u.opts.Releases.Minors(runtime)...) }
 	writeJSON(w, http.StatusOK, releasesBody{minors(distro.K3s), minors(distro.RKE2), edit.Networks()})
 	return nil
@@ -120,7 +120,7 @@ var schemaOfCluster = sync.OnceValues(func() ([]byte, error) {
 })
 
 // getClusterSchema writes the schema of a Cluster, for completion.
-func (u *ui) getClusterSchema(w http.ResponseWriter, r *http.Request, _ *caller) error {
+func getClusterSchema(_ *ui, w http.ResponseWriter, r *http.Request, _ *caller) error {
 	data, err := schemaOfCluster()
 	if err != nil {
 		return err

@@ -62,10 +62,8 @@ func (s *schemas) operation(e endpoint) object {
 		parameters = append(parameters, object{"name": found[1], "in": "path", "required": true,
 			"schema": object{"type": "string"}})
 	}
-	for _, each := range e.query {
-		parameters = append(parameters, object{"name": each.name, "in": "query", "description": each.description,
-			"schema": object{"type": "string"}})
-	}
+	parameters = append(parameters, parametersIn("query", e.query)...)
+	parameters = append(parameters, parametersIn("header", e.headers)...)
 	out := object{"summary": e.summary, "responses": object{
 		"default": object{"description": "An error", "content": s.content(failureBody{})},
 	}}
@@ -86,6 +84,15 @@ func (s *schemas) operation(e endpoint) object {
 	}
 	if e.isPublic {
 		out["security"] = []any{}
+	}
+	return out
+}
+
+func parametersIn(in string, some []parameter) []any {
+	var out []any
+	for _, each := range some {
+		out = append(out, object{"name": each.name, "in": in, "description": each.description,
+			"schema": object{"type": "string"}})
 	}
 	return out
 }

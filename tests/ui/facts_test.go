@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,7 +116,8 @@ func incomplete(t *testing.T, st *stage.Stage, namespace, name string) string {
 		pool := &cluster.Spec.RKEConfig.MachinePools[i]
 		pools[name+"-"+pool.Name] = *pool.Quantity
 	}
-	return deploymentsMissing(pools, deployments.Items) + machinesLeaving(t, st, namespace)
+	return deploymentsMissing(pools, deployments.Items) + machinesLeaving(t, st, namespace) +
+		hostsOutdated(t, st, namespace)
 }
 
 func deploymentsMissing(pools map[string]int32, deployments []clusterv1.MachineDeployment) string {
@@ -144,6 +146,29 @@ func machinesLeaving(t *testing.T, st *stage.Stage, namespace string) string {
 	for i := range machines.Items {
 		if machines.Items[i].DeletionTimestamp != nil {
 			return machines.Items[i].Name + " is being deleted"
+		}
+	}
+	return ""
+}
+
+// hostsOutdated says which host is not what its machine config requests, or "".
+func hostsOutdated(t *testing.T, st *stage.Stage, namespace string) string {
+	t.Helper()
+	hosts := &unstructured.UnstructuredList{}
+	hosts.SetAPIVersion("rke-machine.cattle.io/v1")
+	hosts.SetKind("SimMachineList")
+	check(t, st.Client.List(t.Context(), hosts, client.InNamespace(namespace)))
+	for i := range hosts.Items {
+		host := &hosts.Items[i]
+		config := &unstructured.Unstructured{}
+		config.SetAPIVersion("rke-machine-config.cattle.io/v1")
+		config.SetKind("SimConfig")
+		name := host.GetLabels()[clusterv1.MachineDeploymentNameLabel]
+		check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, config))
+		is, found, _ := unstructured.NestedString(host.Object, "spec", "size")
+		want, _, _ := unstructured.NestedString(config.Object, "size")
+		if !found || is != want {
+			return fmt.Sprintf("host %s has the size %q, want %q", host.GetName(), is, want)
 		}
 	}
 	return ""

@@ -71,25 +71,36 @@ var strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
 // object: a lost connection, or an expired credential.
 func Refused(object *unstructured.Unstructured, err error) []Problem {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsUnexpectedServerError(err) || answer.Status().Code >= serverErrors || apierrors.IsConflict(err) {
+	if !errors.As(err, &answer) || isElsewhere(err, answer.Status().Code) {
 		return nil
 	}
 	status := answer.Status()
 	if found := causes(status); len(found) > 0 {
 		return found
 	}
-	var out []Problem
-	if apierrors.IsBadRequest(err) {
-		for _, match := range strictField.FindAllStringSubmatch(status.Message, -1) {
-			out = append(out, Problem{Field: match[2], Message: match[1] + " field " + strconv.Quote(match[2])})
-		}
+	if found := strictFields(err, status.Message); len(found) > 0 {
+		return found
 	}
 	if apierrors.IsNotFound(err) && (status.Details == nil || status.Details.Name == "") {
 		status.Message = "the management cluster has no kind " + object.GetKind() + "; is its driver active?"
 	}
-	if len(out) == 0 {
-		out = append(out, Problem{Message: status.Message})
+	return []Problem{{Message: status.Message}}
+}
+
+// isElsewhere reports whether an answer of the API server says nothing about the object.
+func isElsewhere(err error, code int32) bool {
+	return apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) ||
+		apierrors.IsUnexpectedServerError(err) || code >= serverErrors
+}
+
+// strictFields lists the fields that the kind does not have, or that are there twice.
+func strictFields(err error, message string) []Problem {
+	if !apierrors.IsBadRequest(err) {
+		return nil
+	}
+	var out []Problem
+	for _, match := range strictField.FindAllStringSubmatch(message, -1) {
+		out = append(out, Problem{Field: match[2], Message: match[1] + " field " + strconv.Quote(match[2])})
 	}
 	return out
 }

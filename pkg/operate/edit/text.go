@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -85,17 +86,8 @@ func split(data []byte) [][]byte {
 
 func (t *Text) add(data []byte, skipped int) []Problem {
 	d := document{skipped: skipped, root: &nodes.Node{}, object: &unstructured.Unstructured{}}
-	if err := nodes.Unmarshal(data, d.root); err != nil {
-		return []Problem{{Line: skipped + brokenLine(data), Message: broken(err)}}
-	}
-	if len(d.root.Content) > 0 && d.root.Content[0].Tag == "!!null" {
-		return nil
-	}
-	if len(d.root.Content) > 0 && d.root.Content[0].Kind != nodes.MappingNode {
-		return []Problem{t.at(d, Problem{Message: "the document is no object"})}
-	}
-	if err := yaml.Unmarshal(data, &d.object.Object); err != nil {
-		return []Problem{t.at(d, Problem{Message: broken(err)})}
+	if problem := t.read(d, data); problem != nil {
+		return []Problem{*problem}
 	}
 	if len(d.object.Object) == 0 {
 		return nil
@@ -104,20 +96,42 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 	switch gvk := d.object.GroupVersionKind(); {
 	case gvk == clusterKind:
 		problems = append(problems, t.unknown(d, data)...)
-	case d.object.GetAPIVersion() == configVersion:
-		if !isKind(gvk.Kind) {
-			return append(problems, t.at(d, Problem{Field: "kind", Message: "must be the kind of a machine config"}))
+	case d.object.GetAPIVersion() == configVersion && isKind(gvk.Kind):
+		if t.of(d.object) != nil {
+			problems = append(problems, t.at(d, Problem{Message: "the text has " + keyOf(d.object) + " twice"}))
 		}
+	case d.object.GetAPIVersion() == configVersion:
+		return append(problems, t.at(d, Problem{Field: "kind", Message: "must be the kind of a machine config"}))
 	default:
 		t.Ignored = append(t.Ignored,
 			strings.TrimPrefix(gvk.Kind+" "+d.object.GetNamespace()+"/"+d.object.GetName(), " "))
 		return problems
 	}
-	if twice := t.of(d.object); twice != nil && d.object.GroupVersionKind() != clusterKind {
-		problems = append(problems, t.at(d, Problem{Message: "the text has " + keyOf(d.object) + " twice"}))
-	}
 	t.documents = append(t.documents, d)
-	return problems
+	return append(problems, t.untyped(d)...)
+}
+
+// read fills in the nodes and the object of a document. An empty document has no object.
+func (t *Text) read(d document, data []byte) *Problem {
+	if err := nodes.Unmarshal(data, d.root); err != nil {
+		return &Problem{Line: d.skipped + brokenLine(data), Message: broken(err)}
+	}
+	if len(d.root.Content) == 0 || d.root.Content[0].Tag == "!!null" {
+		return nil
+	}
+	problem := Problem{Message: "the document is no object"}
+	if d.root.Content[0].Kind == nodes.MappingNode {
+		asJSON, err := yaml.YAMLToJSON(data)
+		if err == nil {
+			err = utiljson.Unmarshal(asJSON, &d.object.Object) // whole numbers as in live objects
+		}
+		if err == nil {
+			return nil
+		}
+		problem.Message = broken(err)
+	}
+	problem = t.at(d, problem)
+	return &problem
 }
 
 var lineOfParser = regexp.MustCompile(`^line \d+: `)
@@ -134,7 +148,7 @@ func broken(err error) string {
 
 const (
 	// mostParsed limits how many bytes are parsed to find the line in a broken document.
-	mostParsed = 8 << 20
+	mostParsed = 2 << 20
 	// longestOpen is how many lines after a broken one must not repair it. A bracket can close some lines later.
 	longestOpen = 10
 )
@@ -215,6 +229,25 @@ func keys(mapping *nodes.Node) []*nodes.Node {
 	var out []*nodes.Node
 	for i := 0; i < len(mapping.Content); i += 2 {
 		out = append(out, mapping.Content[i])
+	}
+	return out
+}
+
+// untyped lists labels and annotations whose values are no text. Objects without types would lose all of them.
+func (t *Text) untyped(d document) []Problem {
+	var out []Problem
+	for _, name := range []string{"labels", "annotations"} {
+		found, _, _ := unstructured.NestedFieldNoCopy(d.object.Object, "metadata", name)
+		values, isMap := found.(map[string]any)
+		if found != nil && !isMap {
+			out = append(out, t.at(d, Problem{Field: "metadata." + name, Message: "must be keys with texts"}))
+		}
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if _, isText := values[key].(string); !isText {
+				out = append(out, t.at(d, Problem{Field: "metadata." + name + "[" + key + "]",
+					Message: "must be a text; put the value in quotes"}))
+			}
+		}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -136,6 +137,15 @@ func poolsIn(cluster *unstructured.Unstructured) []map[string]any {
 	return out
 }
 
+// IsProvisioned reports whether Drover provisions a Cluster, which may be nil.
+func IsProvisioned(cluster *unstructured.Unstructured) bool {
+	if cluster == nil {
+		return false
+	}
+	_, has, _ := unstructured.NestedMap(cluster.Object, "spec", "rkeConfig")
+	return has
+}
+
 // Desired returns the object to write: the live object, if there is one, with the content, the labels and the
 // annotations that the user has typed. What a manifest hides keeps its live value.
 func Desired(live, text *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
@@ -187,7 +197,7 @@ func keepSchemas(to, live *unstructured.Unstructured) {
 	was := poolsIn(live)
 	for _, pool := range poolsIn(to) {
 		isSame := func(old map[string]any) bool {
-			return old["name"] == pool["name"] && configKind(old) == configKind(pool)
+			return textIn(old, "name") == textIn(pool, "name") && configKind(old) == configKind(pool)
 		}
 		at := slices.IndexFunc(was, isSame)
 		if at < 0 {
@@ -199,9 +209,12 @@ func keepSchemas(to, live *unstructured.Unstructured) {
 	}
 }
 
-func configKind(pool map[string]any) string {
-	kind, _, _ := unstructured.NestedString(pool, "machineConfigRef", "kind")
-	return kind
+func configKind(pool map[string]any) string { return textIn(pool, "machineConfigRef", "kind") }
+
+// textIn returns a text, empty if there is none.
+func textIn(object map[string]any, path ...string) string {
+	text, _, _ := unstructured.NestedString(object, path...)
+	return text
 }
 
 // ConfigRef is a reference to a machine config.
@@ -227,12 +240,8 @@ func ConfigRefs(cluster *unstructured.Unstructured, text Text) []ConfigRef {
 	}
 	if cluster != nil {
 		for _, pool := range poolsIn(cluster) {
-			version, _, _ := unstructured.NestedString(pool, "machineConfigRef", "apiVersion")
-			name, _, _ := unstructured.NestedString(pool, "machineConfigRef", "name")
-			if version == "" {
-				version = configVersion
-			}
-			add(version, configKind(pool), name)
+			version := cmp.Or(textIn(pool, "machineConfigRef", "apiVersion"), configVersion)
+			add(version, configKind(pool), textIn(pool, "machineConfigRef", "name"))
 		}
 	}
 	for _, config := range text.Configs() {

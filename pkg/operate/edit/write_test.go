@@ -44,6 +44,7 @@ spec:
         kind: PodConfig
         name: demo-all
       name: all
+      quantity: 1
 status:
   ready: true
 `
@@ -51,7 +52,11 @@ status:
 func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	out := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &out.Object); err != nil {
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = out.UnmarshalJSON(data)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -83,6 +88,7 @@ spec:
         kind: PodConfig
         name: demo-all
       name: all
+      quantity: 1
 `
 
 // A manifest is what a user writes. Written back without an edit, it changes nothing.
@@ -95,7 +101,11 @@ func TestWritten_AndDesired(t *testing.T) {
 	if diff := cmp.Diff(storedText, yamlOf(t, live)); diff != "" {
 		t.Errorf("the live object changes (-want +got):\n%s", diff)
 	}
-	desired := edit.Desired(live, written, "team-a")
+	text, found := edit.ParseText([]byte(writtenText))
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	desired := edit.Desired(live, text.Cluster(), "team-a")
 	if diff := cmp.Diff(storedText, yamlOf(t, desired)); diff != "" || !edit.IsSame(live, desired) {
 		t.Errorf("desired (-want +got):\n%s", diff)
 	}

@@ -34,6 +34,9 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// ErrNotProvisioned says that an edited cluster has no machines that Drover changes.
+var ErrNotProvisioned = errors.New("the Cluster in the file has no spec.rkeConfig, so Drover provisions nothing for it")
+
 // unnamed stands for the name of a management Cluster that does not exist yet.
 const unnamed = "c-m-preview"
 
@@ -90,7 +93,7 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 		return out, &InvalidError{problems}
 	}
 	if out.After.Cluster.Spec.RKEConfig == nil {
-		return out, errors.New("the Cluster in the file has no spec.rkeConfig, so Drover provisions nothing for it")
+		return out, ErrNotProvisioned
 	}
 	if controlPlane == nil {
 		return out, nil

@@ -48,7 +48,7 @@ async function mistakes(page) {
   await edit(page, (text) => text.replace('\nspec:\n', '\nspec:\n  kubernetesVersoin: v1\n'));
   const line = (await manifestOf(page, namespace, name)).split('\n').indexOf('spec:') + 2;
   await button(page, 'Preview').click();
-  await see(problems(page).getByText(/kubernetesVersoin/));
+  await see(problems(page).getByText('spec.kubernetesVersoin:'));
   await see(problems(page).getByRole('button', { name: `Line ${line}:` }));
   truth('an unknown field cannot be applied', await button(page, 'Apply').isDisabled());
   equal('writes of mistakes', await step('writes'), '0');
@@ -78,7 +78,8 @@ async function viewer(browser) {
   await button(page, 'Try an edit').click();
   await paste(page, withLabel('team: shop')(await manifestOf(page, namespace, name)));
   await button(page, 'Preview').click();
-  await see(problems(page).getByText(/cannot (update|patch)|may not|forbidden/i));
+  // The effect on machines depends on their plans, which only some users may read.
+  await see(page.getByText(/forbidden/));
   truth('a viewer cannot apply', await button(page, 'Apply').isDisabled());
   await flawless(page);
 }

@@ -78,6 +78,17 @@ export async function postJSON<T>(path: string, body: unknown): Promise<T> {
   return (await request(path, init)).json() as Promise<T>;
 }
 
+/** Repeats a request that the server refused because it came too early, as often as a user would wait. */
+export async function patiently<T>(ask: () => Promise<T>, attempts = 10): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 429 || attempts <= 1) throw error;
+    await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000));
+    return patiently(ask, attempts - 1);
+  }
+}
+
 /** Saves an answer as a file. A link would save the text of an error as well. */
 export async function download(path: string, file: string) {
   save(await (await request(path)).blob(), file);

@@ -7,6 +7,7 @@ import { Failure, Notice } from '../components/Notice';
 import { loadManifest, type Manifest, type PreviewAnswer, type Target } from './api';
 import { ChangePanel } from './ChangePanel';
 import { Diff } from './Diff';
+import { goneOf } from './effects';
 import { useChange, type Change } from './useChange';
 
 interface Props {
@@ -35,7 +36,7 @@ export function ChangeDialog(props: Props) {
   const { manifest, error, read } = useManifest(target);
   const [typed, setTyped] = useState('');
   const { text, problem } = attempt(manifest?.text, makeText);
-  const refusal = change.answer && refuse?.(change.answer);
+  const refusal = change.answer && (goneOf(change.answer) ?? refuse?.(change.answer));
   const isDone = change.phase === 'applied';
   return (
     <Dialog title={title} onClose={onClose} busy={change.phase === 'applying'} wide>
@@ -86,7 +87,7 @@ async function previewFresh(change: Change, read: () => Promise<Manifest | undef
     const { text } = attempt(manifest.text, makeText);
     if (text === undefined) return;
     const answer = await change.preview(text);
-    if (!answer || !manifest.seen || answer.seen === manifest.seen) return;
+    if (!answer?.seen || !manifest.seen || answer.seen === manifest.seen) return;
   }
 }
 

@@ -141,12 +141,15 @@ export function Problems({ problems, onJump }: { problems?: Problem[]; onJump?: 
 }
 
 function Place({ problem: { line, column, field }, onJump }: { problem: Problem; onJump?: Props['onJump'] }) {
-  if (!line) return field ? <b>{field}:</b> : null;
-  if (!onJump) return <b>Line {line}:</b>;
   return (
-    <button type="button" className="problem-line" onClick={() => onJump(line, column)}>
-      Line {line}:
-    </button>
+    <>
+      {line && onJump && (
+        <button type="button" className="problem-line" onClick={() => onJump(line, column)}>
+          Line {line}:
+        </button>
+      )}
+      {line && !onJump && <b>Line {line}:</b>} {field && <code>{field}:</code>}
+    </>
   );
 }
 

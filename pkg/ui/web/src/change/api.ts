@@ -1,4 +1,4 @@
-import { ApiError, objectPath, request } from '../api/client';
+import { ApiError, objectPath, patiently, request } from '../api/client';
 import type { PreviewReport, Problem } from '../api/types';
 
 export type { PreviewReport, Problem } from '../api/types';
@@ -60,7 +60,8 @@ const unquoted = (tag: string | null) => (tag ?? '').replace(/^W\//, '').replace
 
 /** The manifest of a cluster as a user writes it. */
 export async function loadManifest({ namespace, name }: Target, signal?: AbortSignal): Promise<Manifest> {
-  const response = await request(objectPath('clusters', namespace, name, 'manifest'), { signal, cache: 'no-store' });
+  const path = objectPath('clusters', namespace, name, 'manifest');
+  const response = await patiently(() => request(path, { signal, cache: 'no-store' }));
   return { text: await response.text(), seen: unquoted(response.headers.get('ETag')) };
 }
 
@@ -68,7 +69,8 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
   const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
   return {
     preview: async (text) => {
-      const response = await ask(`${path}/preview`, { method: 'POST', body: text, headers: yaml });
+      const init = { method: 'POST', body: text, headers: yaml };
+      const response = await patiently(() => ask(`${path}/preview`, init));
       return read(() => response.json() as Promise<PreviewAnswer>);
     },
     apply: async (text, seen) => {

@@ -1,4 +1,5 @@
 import type { PreviewReport } from '../api/types';
+import type { PreviewAnswer } from './api';
 
 /** The effects on a machine, the strongest last. */
 const effects: Record<string, string> = {
@@ -41,3 +42,7 @@ export function textsOf(report: PreviewReport): string[] {
     }),
   ];
 }
+
+/** Says that the cluster of an edit is gone. A write would make it again. */
+export const goneOf = (answer: PreviewAnswer) =>
+  answer.report?.new ? 'The cluster no longer exists. This page does not create it again.' : undefined;

@@ -6,6 +6,7 @@ import { useAccess, useClusterSchema } from '../../api/queries';
 import { loadManifest, type Manifest } from '../../change/api';
 import { ChangePanel } from '../../change/ChangePanel';
 import { Diff } from '../../change/Diff';
+import { goneOf } from '../../change/effects';
 import { useChange } from '../../change/useChange';
 import { Failure, Notice } from '../../components/Notice';
 import { YamlEditor, type EditorHandle } from '../../editor/YamlEditor';
@@ -63,7 +64,9 @@ function Editor({ namespace, name, live, reload }: EditorProps) {
   const text = edit?.text ?? live.text;
   const isWritten = change.phase === 'applied' && change.text === text;
   const isEdited = edit !== undefined && edit.text !== edit.base.text && !isWritten;
-  const seen = change.answer?.seen ?? live.seen;
+  // An answer with early problems has seen nothing.
+  const seen = change.answer?.seen || live.seen;
+  const gone = change.answer && goneOf(change.answer);
   const isOutdated = isEdited && (live.seen !== edit.base.seen || ![edit.base.seen, edit.kept].includes(seen));
   useUnsaved(isEdited);
   const discard = () => {
@@ -107,7 +110,7 @@ function Editor({ namespace, name, live, reload }: EditorProps) {
               text={isEdited || isWritten ? text : undefined}
               onJump={(line, column) => editor.current?.jump(line, column)}
               onApplied={() => void written().catch(ignore)}
-              unconfirmed={isOutdated}
+              unconfirmed={isOutdated || !!gone}
               extra={
                 isEdited && (
                   <Button variant="default" onClick={discard} disabled={change.phase === 'applying'}>
