@@ -118,6 +118,12 @@ const pages = [
     click: 'role=menuitem[name="Kubernetes version"]',
     then: 'text=The manifest has',
   },
+  {
+    name: 'cluster-hosts',
+    server: 'full',
+    path: '/ui/clusters/fleet-default/edge',
+    ready: '.registration-commands .command',
+  },
   { name: 'create', server: 'full', path: '/ui/create', ready: '.create-manifest' },
   {
     name: 'create-pools',
