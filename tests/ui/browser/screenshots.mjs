@@ -116,7 +116,6 @@ const pages = [
   },
   { name: 'events', path: `${demo}?tab=events`, ready: '.events' },
   { name: 'log', path: `${demo}?tab=log`, ready: '.log' },
-  { name: 'yaml', path: `${demo}?tab=yaml`, ready: '.cm-line' },
   { name: 'administration', path: '/ui/administration', ready: '.plot canvas' },
 ];
 
