@@ -1,7 +1,6 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, type RefObject } from 'react';
-import { ApiError } from '../../api/client';
 import { ChangePanel } from '../../change/ChangePanel';
 import { useChange, type Change } from '../../change/useChange';
 import { sentence } from '../../components/Command';
@@ -12,7 +11,7 @@ import { useTitle } from '../../layout/Shell';
 import { useUnsaved } from '../../layout/Unsaved';
 import { useChosenNamespaces } from '../../session/namespaces';
 import { ClusterFields } from './ClusterFields';
-import { distributionOf, emptyForm, newPool, placeProblems, runningVersions } from './form';
+import { distributionOf, emptyForm, newPool, placeProblems, runningVersions, type FieldErrors } from './form';
 import { ManifestCard } from './ManifestCard';
 import { PoolCard } from './PoolCard';
 import { useCreateForm, type CreateForm } from './useCreateForm';
@@ -62,7 +61,8 @@ function Form({ create, change }: { create: CreateForm; change: Change }) {
   const { form, set, driver } = create;
   const isDone = change.phase === 'applying' || change.phase === 'applied';
   const fromPreview = placeProblems((change.text === create.text && change.answer?.problems) || []).errors;
-  const errors = { ...fromPreview, ...create.shown };
+  // The new cluster takes its own name.
+  const errors: FieldErrors = isDone ? {} : { ...fromPreview, ...create.shown };
   return (
     <form
       className="create-form"
@@ -107,7 +107,6 @@ function Form({ create, change }: { create: CreateForm; change: Change }) {
                   }
                 />
               ))}
-              {errors.pools && <p className="field-error">{errors.pools}</p>}
               <Button
                 size="compact-sm"
                 variant="default"
@@ -143,7 +142,8 @@ function Finish({ create, change, editor }: FinishProps) {
     if (isByHand || !failed) void change.preview(text);
     else focusFirstError();
   }, [wanted, isCurrent, isByHand, failed, text, change]);
-  useOpenWhenCreated(change, target);
+  const exists = useCluster(target.namespace, target.name) !== undefined;
+  useOpenWhenCreated(change.phase === 'applied' && exists, target);
   if (change.phase === 'applied')
     return (
       <Notice tone="good">
@@ -175,23 +175,22 @@ function Finish({ create, change, editor }: FinishProps) {
           setWanted(true);
         }}
       />
-      {change.error instanceof ApiError && change.error.reason === 'AlreadyExists' && (
-        <p>
+      {change.error !== undefined && exists && (
+        <Notice tone="off">
+          Cluster{' '}
           <Link to="/clusters/$namespace/$name" params={target}>
-            Show cluster {target.name}
-          </Link>
-        </p>
+            {target.name}
+          </Link>{' '}
+          exists.
+        </Notice>
       )}
     </>
   );
 }
 
 /** The page of the cluster needs its row. A user who does not follow its namespace gets a link instead. */
-function useOpenWhenCreated(change: Change, target: { namespace: string; name: string }) {
+function useOpenWhenCreated(isReady: boolean, { namespace, name }: { namespace: string; name: string }) {
   const navigate = route.useNavigate();
-  const { namespace, name } = target;
-  const exists = useCluster(namespace, name) !== undefined;
-  const isReady = change.phase === 'applied' && exists;
   useEffect(() => {
     if (isReady) void navigate({ to: '/clusters/$namespace/$name', params: { namespace, name }, replace: true });
   }, [isReady, navigate, namespace, name]);
