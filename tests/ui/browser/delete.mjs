@@ -60,6 +60,8 @@ await test(async (browser) => {
   equal('requests that delete', deletions.length, 2);
   equal('the page was not loaded again', await page.evaluate(() => window.isFirstLoad), true);
   await page.getByRole('link', { name: 'Show all clusters' }).click();
+  await see(page.getByRole('heading', { name: 'Clusters' }));
+  await page.goto(clusters());
   await see(page.getByText(/^No cluster/));
   await flawless(page);
 });

@@ -41,7 +41,7 @@ async function request(page) {
 async function take(page) {
   await see(page.getByText('Drover knows no snapshot'));
   await request(page);
-  await see(page.getByText('Snapshot: done.'), long);
+  await see(page.locator('.cluster-head').getByText('Snapshot: done.'), long);
   const line = page.getByRole('list', { name: 'Snapshots' }).getByRole('listitem');
   await see(line.filter({ hasText: 'Successful' }), long);
   equal('the number of snapshots', await line.count(), 1);
@@ -105,7 +105,7 @@ await test(async (browser) => {
     }).observe(document.body, { subtree: true, childList: true, characterData: true }),
   );
   await restore(page);
-  await see(page.getByText('Restore: done.'), long);
+  await see(page.locator('.cluster-head').getByText('Restore: done.'), long);
   await ready(page);
   truth('the page shows the steps of the restore', [...lines].some((text) => /^Restore: (?!done)/.test(text)), [...lines]);
   console.log([...lines].join('\n'));

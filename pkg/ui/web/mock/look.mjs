@@ -51,8 +51,8 @@ const pages = [
     server: 'full',
     path: `${demo}?tab=snapshots`,
     ready: '.snapshots',
-    click: '.snapshots button >> nth=3',
-    then: 'text=Version after',
+    click: ['.snapshots button >> nth=3', 'text=Data and configuration', 'dialog >> text=Preview'],
+    then: 'dialog >> text=to confirm',
   },
   {
     name: 'cluster-rotate',

@@ -82,3 +82,13 @@ export const removal = (row, machines) => ({
       : [],
   deleting: row.state === 'Deleting',
 });
+
+/** Every operation is possible. */
+export const operations = () => ({
+  status: 200,
+  body: {
+    items: ['etcdSnapshotCreate', 'etcdSnapshotRestore', 'rotateCertificates', 'rotateEncryptionKeys'].map(
+      (field) => ({ field, generation: 2 }),
+    ),
+  },
+});

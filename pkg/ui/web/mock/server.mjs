@@ -145,6 +145,8 @@ function clusterAnswer([namespace, , name, what, ...rest], query, text) {
       return { status: 200, text: answers.manifest(row), headers: changes.manifestHeaders };
     case 'snapshots':
       return operate.snapshotAnswer(row, rest[0], query.get('config'));
+    case 'operations':
+      return operate.operations();
     case 'removal':
       return { status: 200, body: operate.removal(row, machines) };
     case 'kubeconfig':

@@ -39,7 +39,7 @@ export default function DeleteDialog({ cluster, onClose }: Props) {
         {(manifest) => (
           <p>
             {isProtected(manifest)
-              ? 'The protection prevents that somebody deletes the cluster or its objects. This changes no machine.'
+              ? 'The protection prevents the deletion of the cluster and its objects. Its end changes no machine.'
               : 'The cluster is not protected. Close this dialog to continue with the deletion.'}
           </p>
         )}

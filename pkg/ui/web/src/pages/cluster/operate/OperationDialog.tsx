@@ -2,8 +2,10 @@ import { useRef } from 'react';
 import type { Cluster } from '../../../api/types';
 import { ChangeDialog } from '../../../change/ChangeDialog';
 import { bump, bumpAgents } from '../../../change/edits';
+import { sentence } from '../../../components/Command';
+import { Notice } from '../../../components/Notice';
 import { kindOf, refusalOf, type OperationField } from './kinds';
-import { endBefore } from './queries';
+import { endBefore, useOperations } from './queries';
 import { follow } from './requests';
 import type { End } from './follow';
 
@@ -70,11 +72,20 @@ interface Props {
 export default function OperationDialog({ cluster, name, onClose }: Props) {
   const { title, apply, field, what }: Text = texts[name];
   const requested = useFollowing(cluster, field);
+  const { data, isPending } = useOperations(cluster, field !== undefined);
+  const state = data?.items?.find((each) => each.field === field);
+  const makeText = (manifest: string) => {
+    if (!field) return bumpAgents(manifest);
+    if (state?.refused) throw new Error(state.refused);
+    // The generation must not change between preview and write, so it is known first.
+    if (isPending) throw new Error('Reading the earlier requests …');
+    return bump(manifest, field, {}, state?.generation);
+  };
   return (
     <ChangeDialog
       title={title}
       target={{ namespace: cluster.namespace, name: cluster.name }}
-      makeText={(manifest) => (field ? bump(manifest, field) : bumpAgents(manifest))}
+      makeText={makeText}
       applyLabel={apply}
       refuse={({ report }) => (field && report ? refusalOf(kindOf(field), report) : undefined)}
       onClose={onClose}
@@ -83,6 +94,11 @@ export default function OperationDialog({ cluster, name, onClose }: Props) {
       <div className="operate-form">
         {what.map((line) => (
           <p key={line}>{line}</p>
+        ))}
+        {state?.notes?.map((note) => (
+          <Notice key={note} tone="off">
+            {sentence(note)}
+          </Notice>
         ))}
       </div>
     </ChangeDialog>

@@ -43,6 +43,7 @@ export default function RestoreDialog({ cluster, snapshot, onClose }: Props) {
       target={{ namespace: cluster.namespace, name: cluster.name }}
       makeText={(manifest) => {
         if (refused) throw new Error(refused);
+        if (briefing.isPending) throw new Error('Reading what the restore would do …');
         const config = mode === 'none' ? {} : { restoreRKEConfig: mode };
         const generation = briefing.data?.generation;
         return bump(manifest, 'etcdSnapshotRestore', { name: snapshot.name, ...config }, generation);

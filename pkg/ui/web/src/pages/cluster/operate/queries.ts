@@ -6,10 +6,13 @@ import type { ClusterName } from '../ClusterPage';
 import { lastEnd, type End } from './follow';
 import type { OperationField } from './kinds';
 import type { RestoreMode } from './snapshots';
-import type { Briefing, Removal, Snapshot } from './types';
+import type { Briefing, OperationState, Removal, Snapshot } from './types';
 
 const every10s = 10_000;
 const every5s = 5_000;
+
+/** A dialog reads when it opens. What the user has seen then changes only on request. */
+const forDialog = { staleTime: 0, gcTime: 0, refetchOnWindowFocus: false, refetchOnReconnect: false } as const;
 
 export const snapshotsKey = ({ namespace, name }: ClusterName) => ['cluster', namespace, name, 'snapshots'];
 
@@ -29,8 +32,17 @@ export function useBriefing(cluster: ClusterName, snapshot: string, mode: Restor
   return useQuery({
     queryKey: ['cluster', cluster.namespace, cluster.name, 'briefing', snapshot, mode],
     queryFn: ({ signal }) => getJSON<Briefing>(path, signal),
-    // A user decides on what is true now.
-    staleTime: 0,
+    ...forDialog,
+  });
+}
+
+/** What a request for each kind of operation would be. */
+export function useOperations(cluster: ClusterName, enabled: boolean) {
+  return useQuery({
+    queryKey: ['cluster', cluster.namespace, cluster.name, 'operations'],
+    queryFn: ({ signal }) => getJSON<{ items: OperationState[] | null }>(pathOf(cluster, 'operations'), signal),
+    ...forDialog,
+    enabled,
   });
 }
 
@@ -38,11 +50,7 @@ export function useRemoval(cluster: ClusterName) {
   return useQuery({
     queryKey: ['cluster', cluster.namespace, cluster.name, 'removal'],
     queryFn: ({ signal }) => getJSON<Removal>(pathOf(cluster, 'removal'), signal),
-    staleTime: 0,
-    gcTime: 0,
-    // The deletion needs the version that the user has seen, so it changes only on request.
-    refetchOnWindowFocus: false,
-    refetchOnReconnect: false,
+    ...forDialog,
   });
 }
 

@@ -27,6 +27,17 @@ export interface Briefing {
   generation?: number;
 }
 
+/** A kind of operation, and what a request for it would be. */
+export interface OperationState {
+  /** The field of spec.rkeConfig. */
+  field: string;
+  /** A generation that no earlier request had. */
+  generation?: number;
+  /** Why no request makes sense now. */
+  refused?: string;
+  notes?: string[];
+}
+
 /** What the deletion of a cluster does. */
 export interface Removal {
   cluster: string;
