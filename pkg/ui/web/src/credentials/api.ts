@@ -1,0 +1,26 @@
+import { queryClient } from '../api/queries';
+import { request } from '../api/client';
+
+export interface CredentialName {
+  namespace: string;
+  name: string;
+}
+
+async function send(path: string, method: 'POST' | 'PUT', body: unknown): Promise<CredentialName> {
+  const headers = { 'Content-Type': 'application/json' };
+  const response = await request(path, { method, body: JSON.stringify(body), headers });
+  const answer = (await response.json()) as CredentialName;
+  void queryClient.invalidateQueries({ queryKey: ['administration'] });
+  return answer;
+}
+
+const pathOf = (namespace: string) => `namespaces/${encodeURIComponent(namespace)}/credentials`;
+
+export const createCredential = (
+  namespace: string,
+  credential: { name?: string; displayName: string; driver: string; values: Record<string, string> },
+) => send(pathOf(namespace), 'POST', credential);
+
+/** Replaces all values of a credential. */
+export const replaceCredential = ({ namespace, name }: CredentialName, values: Record<string, string>) =>
+  send(`${pathOf(namespace)}/${encodeURIComponent(name)}`, 'PUT', { values });
