@@ -15,7 +15,7 @@ const maxMethods = 60
 
 // exemptions are types with more methods, and how many they have. The numbers may only fall.
 var exemptions = map[string]int{
-	"decide/planner/render.machinePlan": 87, // one method for each part of a plan
+	"decide/planner/render.machinePlan": 82, // one method for each part of a plan
 	"testkit/memkube.Server":            83, // one method for each request of the API
 }
 

@@ -150,7 +150,7 @@ func awaitAgents(ctx context.Context, c *clients.Clients, namespace, name, reque
 func agentsDone(controlPlane *rkev1.RKEControlPlane, machines []clusterv1.Machine, request string) (bool, error) {
 	answered, all := 0, 0
 	for i := range machines {
-		if machines[i].Labels[rkev1.CattleOSLabel] == rkev1.OSWindows || machines[i].DeletionTimestamp != nil {
+		if machines[i].DeletionTimestamp != nil {
 			continue
 		}
 		all++

@@ -14,15 +14,13 @@ import (
 
 // --wait returns when all machines have answered this request, and not an earlier one.
 func TestAgentsDone(t *testing.T) {
-	machine := func(command, os string) clusterv1.Machine {
-		return clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Labels: map[string]string{rkev1.CattleOSLabel: os}, Annotations: map[string]string{
-				rkev1.AgentPinAnnotation: render.AgentPin{Command: command}.String(),
-			},
-		}}
+	machine := func(command string) clusterv1.Machine {
+		return clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			rkev1.AgentPinAnnotation: render.AgentPin{Command: command}.String(),
+		}}}
 	}
 	both := func(first, second string) []clusterv1.Machine {
-		return []clusterv1.Machine{machine(first, "linux"), machine(second, "linux"), machine("", "windows")}
+		return []clusterv1.Machine{machine(first), machine(second)}
 	}
 	for name, tc := range map[string]struct {
 		status   string

@@ -26,7 +26,7 @@ const maxText = 1 << 20
 // TestCitations_PointToTheWireReference checks that every page and heading cited in code, scripts and documents exists.
 func TestCitations_PointToTheWireReference(t *testing.T) {
 	files, cited, pages := 0, 0, map[string]map[string]bool{}
-	eachFile(t, []string{"", ".go", ".md", ".sh", ".ps1", ".tpl", ".yaml"},
+	eachFile(t, []string{"", ".go", ".md", ".sh", ".tpl", ".yaml"},
 		func(file, name string, entry fs.DirEntry) error {
 			info, err := entry.Info()
 			if err != nil || info.Size() > maxText || !info.Mode().IsRegular() {

@@ -18,7 +18,9 @@ func TestTables_NameEveryInvariantAndWeakness(t *testing.T) {
 		want = append(want, fmt.Sprintf("I%d", i))
 	}
 	for i := 1; i <= 38; i++ {
-		want = append(want, fmt.Sprintf("W%d", i))
+		if i != 16 { // it was about Windows, which Drover does not support
+			want = append(want, fmt.Sprintf("W%d", i))
+		}
 	}
 	var got []string
 	for _, m := range slices.Concat(invariants, weaknesses) {

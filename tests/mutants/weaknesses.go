@@ -16,8 +16,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W3", breaks: "the first failure of an ordinary plan is final",
-		file: "pkg/decide/planner/failure.go", old: `return m.countAfter(retryBudget), threshold`,
-		fault: `return threshold, threshold`,
+		file: "pkg/decide/planner/deliver.go", old: `MaxFailures: m.countAfter(retryBudget),`, fault: `MaxFailures: 1,`,
 		tests: planner, run: "TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal",
 	},
 	{
@@ -95,12 +94,6 @@ var weaknesses = []mutant{
 		tests: rendering, run: "TestOperation_KeepsWhatTheNodeHas",
 	},
 	{
-		name: "W16", breaks: "nodes with Windows are never drained, because their stamps are not read",
-		file: "pkg/decide/planner/render/install.go", old: `switch strings.TrimPrefix(name, windowsEnvPrefix) {`,
-		fault: `switch name {`,
-		tests: rendering, run: "TestStampsOf",
-	},
-	{
 		name: "W17", breaks: "an edit that changes only the copy of the spec for snapshots waits like a restart",
 		file: "pkg/decide/planner/render/manifests.go", old: `m.addFile(m.manifest(name+".yaml", content, true))`,
 		fault: `m.addFile(m.manifest(name+".yaml", content, false))`,
@@ -126,8 +119,8 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W21", breaks: "workers start one by one after a restore",
-		file: "pkg/decide/planner/operation.go", old: `return m.down() || c.restoring && m.windows`,
-		fault: `return m.restored() || c.restoring && m.windows`,
+		file: "pkg/decide/planner/operation.go", old: `return m.stopped() || m.restored() }`,
+		fault: `return m.restored() }`,
 		tests: planner, run: "TestDecide_EverybodyWhoIsDownStartsAtOnce",
 	},
 	{

@@ -10,7 +10,6 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
-	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/outcome"
@@ -138,7 +137,6 @@ func (h *handler) ensurePlan(s snapshot) error {
 }
 
 const (
-	windows    = "windows"
 	rkeGroup   = "rke.cattle.io"
 	elementals = "elemental.cattle.io"
 )
@@ -152,19 +150,11 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 		AgentDataDir: s.controlPlane.Spec.DataDirectories.SystemAgent,
 		ServesAgent:  h.Settings.ServesAgent,
 	}
-	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)
-	if s.machine.Labels[rkev1.CattleOSLabel] == windows {
-		if h.Settings.WindowsInstaller == "" || !own {
-			return "", refuse(errors.New("there is no Windows installer for this machine's infrastructure; " +
-				"use a Linux machine without the label " + rkev1.CattleOSLabel + "=" + windows))
-		}
-		runtime := distro.RuntimeOf(s.controlPlane.Spec.KubernetesVersion)
-		script.Installer = h.Settings.WindowsInstaller
-		script.CSIProxy.KubeletPath = "C:" + distro.DirsFor(runtime, s.controlPlane.Spec.DataDirectories).Data +
-			"/bin/kubelet.exe"
-		text, err := bootstrapdata.Windows(script)
-		return text, refuse(err)
+	if s.machine.Labels[rkev1.CattleOSLabel] == rkev1.OSWindows {
+		return "", refuse(errors.New("Drover does not support Windows; use a Linux machine without the label " +
+			rkev1.CattleOSLabel + "=" + rkev1.OSWindows))
 	}
+	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)
 	text, err := bootstrapdata.Linux(script)
 	if own || err != nil {
 		return text, refuse(err)

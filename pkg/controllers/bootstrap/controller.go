@@ -57,8 +57,8 @@ type Settings struct {
 	ServerURL string
 	// CACerts is the server's authority in PEM. Empty if the system's authorities verify the server.
 	CACerts string
-	// LinuxInstaller and WindowsInstaller install the agent. An empty one refuses machines of that system.
-	LinuxInstaller, WindowsInstaller string
+	// LinuxInstaller is the script that installs the agent.
+	LinuxInstaller string
 	// ServesAgent means that the server has the agent's program at /assets.
 	ServesAgent bool
 	// ReusedTTL is how long a machine's token stays valid after its last use, once its agent has reported. Before that

@@ -495,10 +495,9 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 			`spec.agentEnvVars: the names ["no-proxy"] are invalid in a shell: use letters, digits and _, and do not start with a digit`,
 		},
 		"a machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
-		"Windows without an installer": {
+		"a Windows machine": {
 			func(w *world) { w.add(machine{name: "bad", windows: true}) },
-			"there is no Windows installer for this machine's infrastructure; " +
-				"use a Linux machine without the label cattle.io/os=windows",
+			"Drover does not support Windows; use a Linux machine without the label cattle.io/os=windows",
 		},
 		"a token whose name another object has": {func(w *world) {
 			must(w.T, w.api.Add(&corev1.Secret{

@@ -89,19 +89,6 @@ func TestLinux_AnyValueSurvivesTheShell(t *testing.T) {
 	})
 }
 
-func TestWindows(t *testing.T) {
-	s := example()
-	s.Installer = "param([String]$Token)\nfunction Invoke-WinsInstaller { }\n"
-	s.Env = append(s.Env, rkev1.EnvVar{Name: "$env:DEBUG", Value: "False"})
-	s.CSIProxy = bootstrapdata.CSIProxy{URL: "https://drover.example.org/assets/csi-proxy-v1.tar.gz", Version: "v1",
-		KubeletPath: `C:/var/lib/rancher/rke2/bin/kubelet.exe`}
-	script, err := bootstrapdata.Windows(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/windows.ps1", script)
-}
-
 func TestCloudConfig(t *testing.T) {
 	for name, userdata := range map[string]string{
 		"bare": "",
@@ -146,21 +133,17 @@ func TestVariables_NoneIsDroppedSilently(t *testing.T) {
 	s := example()
 	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"},
 		rkev1.EnvVar{Name: "A=secret", Value: "secret"})
-	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
-		"Linux": bootstrapdata.Linux, "Windows": bootstrapdata.Windows,
-	} {
-		script, err := render(s)
-		if err == nil || script != "" {
-			t.Fatalf("%s: the script is rendered without them", name)
+	script, err := bootstrapdata.Linux(s)
+	if err == nil || script != "" {
+		t.Fatal("the script is rendered without them")
+	}
+	for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST" "A=***"]`, "use letters, digits and _"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q must contain %q", err, want)
 		}
-		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST" "A=***"]`, "use letters, digits and _"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %q must contain %q", name, err, want)
-			}
-		}
-		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %q contains a value", name, err)
-		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("%q contains a value", err)
 	}
 }
 

@@ -22,7 +22,7 @@ const ReasonBadInput = "BadInput"
 
 // Script is the input for a machine's script.
 type Script struct {
-	// Installer is the text that installs the agent: a POSIX shell script, or PowerShell for Windows.
+	// Installer is the text that installs the agent: a POSIX shell script.
 	Installer string
 	// ServerURL is the URL at which the machine reaches the server, without a trailing slash.
 	ServerURL string
@@ -38,13 +38,6 @@ type Script struct {
 	// ServesAgent is true when the server offers the agent's program at /assets. Otherwise the installer knows its
 	// source.
 	ServesAgent bool
-	// CSIProxy applies to Windows only.
-	CSIProxy CSIProxy
-}
-
-// CSIProxy is the source of the program with which pods on Windows mount volumes.
-type CSIProxy struct {
-	URL, Version, KubeletPath string
 }
 
 // variable is one assignment. Assignments keep their order.
@@ -52,7 +45,8 @@ type variable struct{ name, value string }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// powershellPrefix may precede a variable's name for Windows. It is not part of the name.
+// powershellPrefix may precede a variable's name. It is not part of the name. Clusters of Rancher that had Windows
+// machines have such variables.
 const powershellPrefix = "$env:"
 
 // ValidVariable reports whether a shell accepts a variable of this name. PowerShell's prefix may precede it.
@@ -129,42 +123,4 @@ func withoutShebang(script string) string {
 	}
 	_, rest, _ := strings.Cut(script, "\n")
 	return rest
-}
-
-// windowsInstaller is the function that the installer for Windows defines.
-const windowsInstaller = "Invoke-WinsInstaller"
-
-// Windows renders the script for Windows; see Linux for the error. The installer comes first, because a PowerShell
-// script has to begin with its parameters.
-func Windows(s Script) (string, error) {
-	user, err := s.userVariables()
-	if err != nil {
-		return "", err
-	}
-	variables := slices.Concat(user, s.serverVariables())
-	if s.CSIProxy.URL != "" {
-		variables = append(variables, variable{"CSI_PROXY_URL", s.CSIProxy.URL},
-			variable{"CSI_PROXY_VERSION", s.CSIProxy.Version},
-			variable{"CSI_PROXY_KUBELET_PATH", s.CSIProxy.KubeletPath})
-	}
-	var out strings.Builder
-	out.WriteString(strings.TrimRight(s.Installer, "\r\n") + "\n\n")
-	for _, v := range variables {
-		out.WriteString("$env:" + v.name + "=" + powershellQuote(v) + "\n")
-	}
-	out.WriteString("\n" + windowsInstaller + " @PSBoundParameters\nexit 0\n")
-	return out.String(), nil
-}
-
-// powershellQuote renders booleans as PowerShell booleans, except where the installer compares text.
-func powershellQuote(v variable) string {
-	if v.name != "CATTLE_ROLE_NONE" {
-		switch strings.ToLower(v.value) {
-		case "true":
-			return "$true"
-		case "false":
-			return "$false"
-		}
-	}
-	return "'" + strings.ReplaceAll(v.value, "'", "''") + "'"
 }

@@ -11,8 +11,6 @@ import (
 const (
 	DefaultProvisioningDir = "/var/lib/rancher/capr"
 	DefaultSystemAgentDir  = "/var/lib/rancher/agent"
-	// WindowsProvisioningDir is where plans of Windows nodes keep their scripts. It is fixed.
-	WindowsProvisioningDir = `c:\var\lib\rancher\capr`
 )
 
 // AgentRegistriesFile is the registry configuration with which the node agent pulls installer images.
@@ -63,10 +61,3 @@ func (d Dirs) EtcdName() string { return path.Join(d.Data, "server/db/etcd/name"
 func (d Dirs) IdempotentScript() string {
 	return path.Join(d.Provisioning, "idempotence/idempotent.sh")
 }
-
-// WindowsIdempotentScript is the same for Windows.
-const WindowsIdempotentScript = WindowsProvisioningDir + `\idempotence\idempotent.ps1`
-
-// WindowsPermissionsScript restricts access to the files of RKE2 on Windows. The mixed separators are part of the wire
-// format.
-const WindowsPermissionsScript = WindowsProvisioningDir + `/windows/set-permissions.ps1`

@@ -46,9 +46,6 @@ func (r Runtime) AgentUnit() string {
 	return "rke2-agent"
 }
 
-// WindowsService is the Windows service of a worker. Only RKE2 runs on Windows.
-const WindowsService = "rke2"
-
 // SupervisorPort is the port at which servers accept joining nodes: the port of a join URL.
 func (r Runtime) SupervisorPort() int {
 	if r == K3s {

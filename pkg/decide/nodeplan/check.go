@@ -45,7 +45,7 @@ func mostValues(p plan.NodePlan) int {
 }
 
 func checkFile(f plan.File) (field string, err error) {
-	if !path.IsAbs(f.Path) && !windowsAbs(f.Path) {
+	if !path.IsAbs(f.Path) {
 		return "path", errNoPath
 	}
 	if f.Action != "" && f.Action != plan.FileActionDelete {
@@ -63,6 +63,3 @@ func checkFile(f plan.File) (field string, err error) {
 	}
 	return "", nil
 }
-
-// windowsAbs reports whether a path has the form of an absolute path on Windows.
-func windowsAbs(p string) bool { return len(p) > 2 && p[1] == ':' && (p[2] == '\\' || p[2] == '/') }

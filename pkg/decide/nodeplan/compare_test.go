@@ -122,7 +122,9 @@ func TestCheck(t *testing.T) {
 		"empty": {},
 		"proper": {
 			plan: plan.NodePlan{Files: []plan.File{{Path: "/a", Content: "aGk=", Permissions: "0600"},
-				{Path: `c:\x`, Directory: true}}}},
+				{Path: "/d", Directory: true}}}},
+		"a path of Windows": {plan: plan.NodePlan{Files: []plan.File{{Path: `c:\x`, Directory: true}}},
+			wantErr: "files[0].path: path must be absolute"},
 		"relative path": {plan: plan.NodePlan{Files: []plan.File{{Path: "/a"}, {Path: "a"}}},
 			wantErr: "files[1].path: path must be absolute"},
 		"permissions": {plan: plan.NodePlan{Files: []plan.File{{Path: "/a", Permissions: "0900"}}},

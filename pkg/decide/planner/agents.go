@@ -72,7 +72,7 @@ const (
 // machine without a plan answers all requests, because it was just installed. An edit of the cluster's variables
 // reaches the running agent.
 func (r *rollOut) pinAgent(m *machine) {
-	if m.windows || r.s.ControlPlane.Spec.UnmanagedConfig {
+	if r.s.ControlPlane.Spec.UnmanagedConfig {
 		return
 	}
 	if !m.gotPlan() {
@@ -188,7 +188,7 @@ func (a *agentReport) why() string {
 // agentsNow finds out how far all machines are.
 func (p *pass) agentsNow() *agentReport {
 	report := &agentReport{}
-	for _, m := range p.collect(isLive, func(m *machine) bool { return !m.windows }) {
+	for _, m := range p.collect(isLive) {
 		pin := render.ParseAgentPin(m.marks.AgentPin)
 		answers := p.s.Agents.answers(pin)
 		switch result, why := p.agentResult(m, pin); {

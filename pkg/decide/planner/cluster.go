@@ -15,9 +15,11 @@ type cluster struct {
 	s       *Snapshot
 	runtime distro.Runtime
 	// machines are the registered machines, sorted by name. unregistered machines have no plan Secret yet. Machines
-	// that are gone are in neither list.
+	// that are gone are in no list.
 	machines     []*machine
 	unregistered []*machine
+	// unsupported are registered machines that keep what they have, because Drover cannot make plans for them.
+	unsupported []*machine
 	// joinable are the servers that workers may join, nil until first use.
 	joinable []*machine
 	init     *machine
@@ -39,6 +41,8 @@ func newCluster(s *Snapshot) *cluster {
 		case m.gone():
 		case m.Plan == nil:
 			c.unregistered = append(c.unregistered, newMachine(m))
+		case m.isUnsupported():
+			c.unsupported = append(c.unsupported, newMachine(m))
 		default:
 			c.machines = append(c.machines, newMachine(m))
 		}
@@ -46,6 +50,7 @@ func newCluster(s *Snapshot) *cluster {
 	byName := func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(c.machines, byName)
 	slices.SortFunc(c.unregistered, byName)
+	slices.SortFunc(c.unsupported, byName)
 	return c
 }
 
@@ -57,7 +62,7 @@ func (c *cluster) statusCopy() rkev1.RKEControlPlaneStatus {
 }
 
 // all are all machines that are not gone, registered machines first.
-func (c *cluster) all() []*machine { return slices.Concat(c.machines, c.unregistered) }
+func (c *cluster) all() []*machine { return slices.Concat(c.machines, c.unregistered, c.unsupported) }
 
 // collect returns the registered machines that pass all filters, sorted by name.
 func (c *cluster) collect(filters ...func(*machine) bool) []*machine {

@@ -76,8 +76,7 @@ func TestDecide_NewCluster_EveryTopologyGetsReady(t *testing.T) {
 		"control plane on its own": {rke2Version, map[string]string{"a": "etcd,control-plane", "c": "control-plane",
 			"w": "worker"}},
 		"worker sorts first": {k3sVersion, map[string]string{"a": "worker", "b": "etcd,control-plane"}},
-		"windows worker after rest": {rke2Version, map[string]string{"a": "etcd,control-plane", "b": "worker",
-			"c": "worker"}},
+		"two workers":        {rke2Version, map[string]string{"a": "etcd,control-plane", "b": "worker", "c": "worker"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(tc.version)

@@ -32,9 +32,9 @@ func (r *rollOut) encode(m *machine) (Delivery, finding) {
 	if message := m.tooLarge(m.desired, encoded, &r.s.ControlPlane.Spec); message != "" {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
-	maxFailures, threshold := r.tier.limits(m)
 	return Delivery{
-		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold,
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: m.countAfter(retryBudget),
+		FailureThreshold: 1, // the first failure counts, because some agents reset their count
 	}, finding{}
 }
 

@@ -37,11 +37,6 @@ func TestDecide_WhatIsDrained(t *testing.T) {
 		"hooks alone": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
 			rkev1.DrainOptions{PreDrainHooks: hook}, nil, "w",
 			`{"deleteEmptyDirData":false,"disableEviction":false,"enabled":false,"force":false,"gracePeriod":0,"preDrainHooks":[{"annotation":"h"}],"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
-		"Windows nodes too": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
-			rkev1.DrainOptions{Enabled: true}, func(
-				w *world) {
-				w.machines["w"].m.Labels["cattle.io/os"] = "windows"
-			}, "w", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":true,"force":false,"gracePeriod":0,"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
 		"a machine that is no node": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
 			rkev1.DrainOptions{Enabled: true}, func(w *world) { w.machines["w"].m.HasNode = false }, "w", ""},
 		"a node that is lost, and so emptied": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
@@ -55,10 +50,6 @@ func TestDecide_WhatIsDrained(t *testing.T) {
 			w := newWorld(rke2Version)
 			for name, roles := range tc.roles {
 				w.add(name, roles)
-			}
-			if tc.given != nil && name == "Windows nodes too" {
-				w.add("linux", "worker")
-				tc.given(w)
 			}
 			w.bringUp(t)
 			if tc.given != nil {

@@ -43,16 +43,6 @@ func (m *machine) countAfter(failures int) int {
 	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + failures
 }
 
-// limits are the counts of failures for the next plan: maxFailures, after which the agent gives up, and threshold,
-// after which the plan counts as failed. A tier that reports the first failure uses threshold 1, because some agents
-// reset their count.
-func (t tier) limits(m *machine) (maxFailures, threshold int) {
-	if threshold = 1; t.failureThreshold > 1 {
-		threshold = m.countAfter(t.failureThreshold)
-	}
-	return m.countAfter(retryBudget), threshold
-}
-
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and
 // the number of attempts as a power of two. All of this comes from the node. Output differs between attempts, in times
 // for example. Therefore the output in the message changes only together with the rest of the message.

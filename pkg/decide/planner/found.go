@@ -49,10 +49,13 @@ func TakeOver(s Snapshot) Takeover {
 // takeMarks sets the marks of machines without a plan of a Drover from the notes of their manager. taken holds the
 // marks that they had before.
 func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
-	var inits []note
+	var inits, windows []note
 	for i := range machines {
 		m := &machines[i]
-		if m.Plan == nil {
+		if m.runsWindows() && !m.gone() {
+			windows = append(windows, note{name: m.Name})
+		}
+		if m.Plan == nil || m.isUnsupported() {
 			continue
 		}
 		if m.Plan.State.PlanExists && !plannedByDrover(m) {
@@ -66,6 +69,10 @@ func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 			t.Problems = append(t.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s",
 				m.Plan.Name, m.Name, m.Plan.Malformed))
 		}
+	}
+	if len(windows) > 0 {
+		t.Problems = append(t.Problems, about("Drover does not support Windows; delete these machines with the "+
+			"manager that they have, or leave the cluster with it:", windows))
 	}
 	if len(inits) > 1 {
 		t.Problems = append(t.Problems, about("several machines have the label of the init node; "+

@@ -10,9 +10,8 @@ import (
 // machine is a Machine with what follows from it, and its marks as they will be after this pass.
 type machine struct {
 	*Machine
-	roles   render.Roles
-	windows bool
-	marks   Marks
+	roles render.Roles
+	marks Marks
 	// state is its progress at the beginning of the pass.
 	state State
 
@@ -44,10 +43,8 @@ type machine struct {
 }
 
 func newMachine(m *Machine) *machine {
-	windows := m.Labels[rkev1.CattleOSLabel] == rkev1.OSWindows
 	return &machine{
-		Machine: m, roles: rolesOf(m.Labels), windows: windows, marks: m.Marks, state: stateOf(m.Plan),
-		agentPin: m.Marks.AgentPin,
+		Machine: m, roles: rolesOf(m.Labels), marks: m.Marks, state: stateOf(m.Plan), agentPin: m.Marks.AgentPin,
 	}
 }
 

@@ -311,14 +311,8 @@ func (s *PlanSecret) restored() bool {
 	return render.OperationOf(s.State.Plan) == render.OperationRestore
 }
 
-// down reports that nothing runs on a machine, because a restore has stopped it.
+// down reports that nothing runs on a machine, because a restore has stopped it. No plan can disrupt anything there.
 func (m *machine) down() bool { return m.stopped() || m.restored() }
-
-// isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped it. Windows machines keep
-// running while a restore replaces the cluster. They start again together with all others, unless their pool is paused.
-func (c *cluster) isDown(m *machine) bool {
-	return m.down() || c.restoring && m.windows && !m.PoolPaused
-}
 
 // etcdStarting reports that m has etcd and the member of another machine is starting. Members start one after the
 // other, and the restored one is the first.

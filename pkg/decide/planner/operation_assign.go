@@ -170,7 +170,7 @@ func hasPlan(m *machine) bool { return m.Plan.State.PlanExists }
 func (c *cluster) node(m *machine) render.Node {
 	spec := &c.s.ControlPlane.Spec
 	return render.Node{
-		Runtime: c.runtime, Dirs: distro.DirsFor(c.runtime, spec.DataDirectories), Windows: m.windows,
+		Runtime: c.runtime, Dirs: distro.DirsFor(c.runtime, spec.DataDirectories),
 		Server: m.roles.Server(), Loopback: distro.LoopbackHost(spec.Networking),
 	}
 }

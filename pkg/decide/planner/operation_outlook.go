@@ -142,7 +142,7 @@ func (o restore) outlook() *OperationOutlook {
 
 // stages are the stages of a restore on a machine, beginning with the stop of machines.
 func (o restore) stages(stop []*machine, on *machine) []OperationStage {
-	others := o.byTier(func(m *machine) bool { return m != on && hasPlan(m) && (!m.windows || !m.PoolPaused) })
+	others := o.byTier(func(m *machine) bool { return m != on && hasPlan(m) })
 	return slices.Concat(o.stage(": stop", paceAtOnce, stop), o.stage(": restore and start", paceOne, []*machine{on}),
 		o.stage(": start", paceTiers, others))
 }
@@ -173,7 +173,7 @@ func (o restore) describeRest(out *OperationOutlook) {
 		return
 	}
 	out.Stages = o.stage(": start", paceTiers, o.byTier(func(m *machine) bool {
-		return hasPlan(m) && (m.down() || m.windows && !m.PoolPaused && phase.data == dataRestored)
+		return hasPlan(m) && m.down()
 	}))
 	if len(out.Stages) == 0 && phase.name == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
 		out.Class = ClassInPlace

@@ -77,8 +77,7 @@ func Assess(s Snapshot) Outlook {
 		out.Blocked = v.wait.Message
 	} else {
 		stepJoin(p)
-		for _, t := range []tier{p.initTier(), p.etcdTier(), p.controlPlaneTier(), p.workerTier(false),
-			p.workerTier(true)} {
+		for _, t := range []tier{p.initTier(), p.etcdTier(), p.controlPlaneTier(), p.workerTier()} {
 			if len(t.members) > 0 {
 				out.Tiers = append(out.Tiers, p.newRollOut(t).outlook())
 			}
@@ -100,6 +99,8 @@ func (m *machine) outside(blocked string) string {
 		return "is being deleted"
 	case m.Plan == nil:
 		return "has no plan yet"
+	case m.isUnsupported():
+		return msgUnsupported
 	case m.roles == render.Roles{}:
 		return "has no role"
 	}
@@ -134,7 +135,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 		return out
 	}
 	out.Class = classOf(m.Plan.State.Plan, m.desired)
-	if out.Class == ClassRestart && !r.isDown(m) {
+	if out.Class == ClassRestart && !m.down() {
 		_, out.Drained = r.drains.toDrain(m)
 	}
 	out.Held = r.heldUp(m)

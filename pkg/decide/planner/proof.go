@@ -13,7 +13,7 @@ import (
 func (e *etcd) asDelivered(m *machine) plan.NodePlan {
 	isFree := restartFree(&m.Plan.State, m.desired)
 	switch {
-	case !m.roles.ETCD, !m.hasJoined(), e.isDown(m), isFree && !m.mayStillRestart() && !m.wouldRestartApplied():
+	case !m.roles.ETCD, !m.hasJoined(), m.down(), isFree && !m.mayStillRestart() && !m.wouldRestartApplied():
 		return m.desired
 	case (m.change == nodeplan.ChangeNone || !isFree) && e.isProofSkipped(m):
 		// Plans that restart nothing are delivered without a check of the others, so they keep the proof.

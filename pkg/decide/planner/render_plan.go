@@ -75,7 +75,6 @@ func (r *renderer) inputFor(m *machine, joinURL string) render.Input {
 		Labels:                 m.Labels,
 		Annotations:            m.Annotations,
 		Roles:                  m.roles,
-		Windows:                m.windows,
 		NodeName:               m.Labels[rkev1.NodeNameLabel],
 		Provisioned:            m.Provisioned,
 		Driver:                 m.Driver,

@@ -134,7 +134,7 @@ func (o restore) render(m *machine, source render.Source) (plan.NodePlan, report
 // server can answer. A machine whose etcd does not work is not asked: a restore is what helps it.
 func (o restore) findInS3(m *machine, source render.Source) verdict {
 	searches := m.Plan.State.PlanExists && render.Finds(m.Plan.State.Plan)
-	if source.S3 == nil || o.record().Stopped || m.windows || !takesPart(m) || !searches && !m.etcdServes() {
+	if source.S3 == nil || o.record().Stopped || !takesPart(m) || !searches && !m.etcdServes() {
 		return verdict{}
 	}
 	work, err := render.FindInS3Work(o.plans.inputFor(m, ""), source, o.attempt())
@@ -191,7 +191,7 @@ func (o restore) toStop() []*machine {
 
 // mustStop reports that a restore stops what runs on a machine.
 func mustStop(m *machine) bool {
-	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
+	return m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
 // awaitMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
@@ -222,9 +222,9 @@ func (o restore) podCleanup(m *machine) render.Work {
 	default:
 		possible = append(possible, string(o.init.UID))
 	}
-	// No plan has stopped Windows machines, and workers when all servers were gone.
-	keepsRunning := func(m *machine) bool { return m.windows || m.roles.OnlyWorker() && hasPlan(m) && !m.down() }
-	for _, w := range o.collect(isLive, keepsRunning) {
+	// No plan has stopped unsupported machines, and workers when all servers were gone.
+	keepsRunning := func(m *machine) bool { return m.roles.OnlyWorker() && hasPlan(m) && !m.down() }
+	for _, w := range slices.Concat(o.collect(isLive, keepsRunning), only(o.unsupported, isLive)) {
 		possible = append(possible, string(w.UID))
 	}
 	return o.node(m).PodCleanupWork(uids, possible, o.attempt())

@@ -103,20 +103,6 @@ func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 	}
 }
 
-// Nothing has stopped Windows machines. Their nodes may be ready, and the cleanup does not wait until they are gone.
-func TestDecide_ThePodCleanupKnowsThatWindowsMachinesRun(t *testing.T) {
-	m := upWith(t, rke2Version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
-	windows := m.add("win", "worker")
-	windows.m.Labels[rkev1.CattleOSLabel] = "windows"
-	for range 20 {
-		m.run(t)
-		m.work()
-	}
-	if cleanup := m.podCleanup(t); !slices.Contains(cleanup.Env, "POSSIBLE="+string(windows.m.UID)) {
-		t.Errorf("s1 does not know of %s: %+v", windows.m.UID, cleanup)
-	}
-}
-
 // podCleanup restores etcd on e1. It returns the instruction with which s1 waits for the nodes before it removes pods.
 func (m *opsModel) podCleanup(t *testing.T) plan.OneTimeInstruction {
 	t.Helper()

@@ -40,29 +40,6 @@ func TestDecide_ARestoreGoesOnWithoutAWorker(t *testing.T) {
 	}
 }
 
-// A restore stops no Windows machine, and starts none whose pool is paused.
-func TestDecide_ARestoreLeavesPausedWindowsMachinesAlone(t *testing.T) {
-	m := upWith(t, rke2Version, startTopology)
-	windows := m.add("win", "worker")
-	windows.m.Labels[rkev1.CattleOSLabel] = "windows"
-	for m.run(t).Wait != nil {
-		m.work()
-	}
-	m.paused = map[string]bool{"win": true}
-	windows.m.PoolPaused = true
-	before := windows.state().Checksum
-	m.restore(t, "e2")
-	m.finishRestore(t)
-	if windows.state().Checksum != before {
-		t.Error("the machine is restarted")
-	}
-	if d := m.run(t); d.Wait == nil || d.Wait.Reason != ReasonLeftOut {
-		t.Errorf("wait is %+v", d.Wait)
-	}
-	delete(m.paused, "win")
-	m.comesBack(t, "win")
-}
-
 // comesBack lets a machine work again, and everything become in order.
 func (m *opsModel) comesBack(t *testing.T, name string) {
 	t.Helper()

@@ -220,7 +220,7 @@ func (r *rollOut) awaitTries(m *machine, message string) finding {
 func (r *rollOut) changeMajor(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case r.isDown(m):
+	case m.down():
 		return r.startStopped(m)
 	case (m.PoolPaused || m.Skip || r.isHeldByFailure(m)) && m.isInDrain():
 		return r.undrain(m) // that may take long, and the others wait for its place

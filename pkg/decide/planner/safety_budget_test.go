@@ -76,21 +76,3 @@ func TestDecide_ARefusedRestartIsNeverGivenUp(t *testing.T) {
 		t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
 	}
 }
-
-// Some agents keep counting failures from one plan to the next. Failures of the last plan do not count against the next
-// one of a Windows machine, whose first attempts may fail.
-func TestDecide_FormerFailuresDoNotCountAgainstWindows(t *testing.T) {
-	w := small(t)
-	h := w.add("w-windows", "worker")
-	h.m.Labels[rkev1.CattleOSLabel] = "windows"
-	w.bringUp(t)
-	h.report(nodeplan.KeyFailureCount, []byte("7"))
-	w.edit(restartAll)
-	w.roll(t, "s", "w")
-	w.run(t)
-	for count, failed := range map[int]bool{8: false, 11: false, 12: true} {
-		if h.failFor(count); h.state().Failed != failed {
-			t.Errorf("at a count of %d the plan has failed: %v", count, !failed)
-		}
-	}
-}

@@ -56,8 +56,6 @@ type tier struct {
 	concurrency string
 	// join returns the server that a machine joins, or why there is none.
 	join func(*machine) (joinURL, problem string)
-	// failureThreshold is how many attempts a machine has before its plan counts as failed; 0 means 1.
-	failureThreshold int
 }
 
 // finding is the result of a tier for one machine.

@@ -193,7 +193,6 @@ func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 			for machine, of := range map[string]string{"c": "control-plane", "w": "worker", "x": "etcd"} {
 				w.add(machine, of)
 			}
-			w.add("win", "worker").m.Labels["cattle.io/os"] = "windows"
 			w.add("e", roles).reports = MaxSecretSize
 			var d Decision
 			for range 12 {
@@ -303,25 +302,6 @@ func TestDecide_APlanThatFailedByStateIsDeliveredAgain(t *testing.T) {
 	}
 	if again := Decide(w.snapshot(t)); len(deliveries(again)) > 0 {
 		t.Error("delivered twice")
-	}
-}
-
-func TestDecide_WindowsComesLastAndMayFail(t *testing.T) {
-	w := small(t)
-	w.add("a-windows", "worker").m.Labels["cattle.io/os"] = "windows"
-	w.add("b-linux", "worker")
-	w.run(t)
-	if w.machines["a-windows"].hasPlan() || !w.machines["b-linux"].hasPlan() {
-		t.Fatal("Windows nodes need the network of the Linux nodes")
-	}
-	w.machines["b-linux"].applyPlan()
-	w.machines["b-linux"].probes(true)
-	w.run(t)
-	if got := string(w.machines["a-windows"].data[nodeplan.KeyFailureThreshold]); got != "5" {
-		t.Errorf("failure threshold is %q", got)
-	}
-	if got := string(w.machines["b-linux"].data[nodeplan.KeyFailureThreshold]); got != "1" {
-		t.Errorf("failure threshold of Linux is %q", got)
 	}
 }
 

@@ -55,7 +55,7 @@ func (f Facts) status(c Content) mgmtv3.ClusterRegistrationTokenStatus {
 }
 
 // commands returns the commands with a token, by key of the Secret. A missing command has an empty value. There are no
-// commands for Windows, because the server has no installer for it.
+// commands for Windows (docs/install.md#linux-only).
 func (f Facts) commands(token string) map[string]string {
 	commands := map[string]string{KeyCommand: "", KeyInsecureCommand: "", KeyNodeCommand: "",
 		KeyInsecureNodeCommand: "", KeyManifestURL: ""}

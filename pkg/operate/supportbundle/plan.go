@@ -101,7 +101,6 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 
 // variable shows the value of a variable that Drover sets itself, and hides others.
 func (h *hider) variable(name, value string) string {
-	name = strings.TrimPrefix(name, "WINS_")
 	if name == "RESTART_STAMP" || name == "DRAIN_HASH" || strings.HasPrefix(name, "INSTALL_") && !redact.Named(name) ||
 		strings.HasSuffix(name, "_DATA_DIR") {
 		return value

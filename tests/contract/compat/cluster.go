@@ -71,7 +71,7 @@ var cluster = Kind{
 			"Pools with etcd share one health check. It replaces a machine only while the other members are a " +
 				"majority."},
 		{"spec.rkeConfig.machinePools[].machineOS", Differs,
-			"Drover refuses `windows`: it has no agent for such machines."},
+			"Drover refuses `windows`: [Linux only](install.md#linux-only)."},
 		{"spec.rkeConfig.machinePools[].userdata", Differs,
 			"It works with an `infrastructureRef`, as in Rancher. For a node driver, Drover warns: set the user data " +
 				"in the machine config."},

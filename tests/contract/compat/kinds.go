@@ -137,7 +137,7 @@ var kinds = []Kind{
 			{"status.insecureCommand", Differs,
 				"Only the download is insecure. The agent always verifies certificates."},
 			{"status.windowsNodeCommand status.insecureWindowsNodeCommand", NoEffect,
-				"Empty, because Drover has no agent for Windows."},
+				"Empty: [Linux only](install.md#linux-only)."},
 			{"status.token", NoEffect, "The Secret in `tokenSecretName` has the token."},
 			{"spec.roles spec.maxHosts status.hosts", Added,
 				"Limits of a token ([hosts.md](hosts.md#tokens-with-limits))."},

@@ -196,7 +196,7 @@ var endpoints = Names{
 		{"users", "/k8s/clusters/", Works, ""},
 		{"nodes", "/v3/connect/config-yaml /v3/connect/cluster-info", Absent,
 			"The plan of a node has its configuration. Read the Cluster for its version."},
-		{"nodes", "/wins-agent-install.ps1", Absent, "Drover has no agent for Windows."},
+		{"nodes", "/wins-agent-install.ps1", Absent, "[Linux only](install.md#linux-only)."},
 		{"users", "/v1/ /v3/", Absent, "Drover has no API of its own. Use the Kubernetes API of the management " +
 			"cluster."},
 	},
@@ -221,7 +221,7 @@ var settings = []Setting{
 	{"rke2-default-version, k3s-default-version", "", "Each Cluster names its version."},
 	{"cluster-agent-default-…, fleet-agent-default-…", "", "Each Cluster has its own customization."},
 	{"system-upgrade-controller-chart-version, cluster-autoscaler-image", "", "Drover installs neither program."},
-	{"wins-agent-…", "", "Drover has no agent for Windows."},
+	{"wins-agent-…", "", "[Linux only](install.md#linux-only)."},
 }
 
 // Setting is one or more settings of Rancher, with the flag that replaces them.

@@ -107,7 +107,7 @@ type AgentStep struct {
 
 // AgentStep returns the step of a pin, or false when the pin has none.
 func (n Node) AgentStep(pin AgentPin, env []rkev1.EnvVar) (AgentStep, bool) {
-	if n.Windows || !pin.HasStep() {
+	if !pin.HasStep() {
 		return AgentStep{}, false
 	}
 	script, settings := n.agentFile("agent-upgrade.sh"), n.agentFile("settings")
@@ -179,9 +179,6 @@ func agentUpgrade(m *machinePlan) error {
 // empty, because it inherits the environment of the agent, which still has them while this plan runs and does not have
 // them later. Installers restart Kubernetes when a proxy changes, so both must look the same.
 func removedVariables(m *machinePlan) []string {
-	if m.in.Machine.Windows {
-		return nil
-	}
 	has := map[string]bool{}
 	for _, env := range m.spec.AgentEnvVars {
 		has[env.Name] = env.Value != ""

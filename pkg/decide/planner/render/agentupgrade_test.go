@@ -267,18 +267,12 @@ func TestPlan_AgentStep(t *testing.T) {
 	pin := render.AgentPin{Command: "v2", Agent: &render.Agent{Version: "v2", Server: "https://drover.example.com/",
 		CAChecksum: "ca", Sums: map[string]string{"amd64": "1", "arm64": "2"}}}
 	env := []rkev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}}
-	for _, place := range []string{"init", "worker", "windows"} {
+	for _, place := range []string{"init", "worker"} {
 		in := basicInput(distro.RKE2, place)
 		in.ControlPlane.Spec.AgentEnvVars = env
 		without := mustPlan(t, in)
 		in.Machine.AgentPin = pin.String()
 		with := mustPlan(t, in)
-		if place == "windows" {
-			if diff := cmp.Diff(without, with); diff != "" {
-				t.Errorf("Windows (-without +with):\n%s", diff)
-			}
-			continue
-		}
 		if !render.HasAgentStep(with) || render.HasAgentStep(without) {
 			t.Errorf("%s: step %v, without a pin %v", place, render.HasAgentStep(with), render.HasAgentStep(without))
 		}

@@ -63,10 +63,6 @@ func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services [
 	add := func(instructions ...plan.OneTimeInstruction) {
 		work.Instructions = append(work.Instructions, instructions...)
 	}
-	if n.Windows {
-		add(n.Restart(rotationKey+"/restart", attempt)...)
-		return work
-	}
 	if roles.ETCD {
 		add(n.etcdHealthy(rotationKey, attempt))
 	}

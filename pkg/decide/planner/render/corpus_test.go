@@ -218,7 +218,8 @@ func corpusInputs(t *testing.T, file string) map[string]render.Input {
 		}
 	}
 	for _, object := range desired {
-		if md, ok := object.(*clusterv1.MachineDeployment); ok {
+		md, ok := object.(*clusterv1.MachineDeployment)
+		if ok && md.Spec.Template.Labels[rkev1.CattleOSLabel] != rkev1.OSWindows {
 			addPlaces(out, common, md.Spec.Template.Labels[rkev1.MachinePoolNameLabel], md.Spec.Template.Labels,
 				md.Spec.Template.Annotations, true)
 		}
@@ -241,7 +242,7 @@ func addPlaces(out map[string]render.Input, in render.Input, name string, labels
 	is := func(label string) bool { return labels[label] == "true" }
 	in.Machine = render.Machine{
 		Namespace: in.ControlPlane.Namespace, Name: "machine-of-" + name, UID: "0b5c8f0e-1111-2222-3333-444455556666",
-		Labels: labels, Annotations: annotations, Windows: labels[rkev1.CattleOSLabel] == "windows",
+		Labels: labels, Annotations: annotations,
 		Roles: render.Roles{ETCD: is(rkev1.EtcdRoleLabel), ControlPlane: is(rkev1.ControlPlaneRoleLabel),
 			Worker: is(rkev1.WorkerRoleLabel)},
 	}

@@ -27,9 +27,6 @@ func TestPlan_Golden(t *testing.T) {
 		m := loadManifest(t, name)
 		for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
 			for place, pos := range positions {
-				if pos.windows && runtime != distro.RKE2 {
-					continue
-				}
 				t.Run(fmt.Sprintf("%s/%s/%s", name, runtime, place), func(t *testing.T) {
 					t.Parallel()
 					got, warnings, err := render.Plan(m.input(runtime, pos))
@@ -97,7 +94,7 @@ func describeFile(t *testing.T, out *strings.Builder, file plan.File) {
 		out.WriteString(" minor")
 	}
 	text := string(content)
-	if strings.Contains(file.Path, "idempotent.") || strings.Contains(file.Path, "set-permissions.") {
+	if strings.Contains(file.Path, "idempotent.") {
 		text = fmt.Sprintf("(script, sha256 %x)", sha256.Sum256(content))
 	}
 	fmt.Fprintf(out, "\n%s\n", text)

@@ -13,17 +13,10 @@ import (
 //go:embed scripts/idempotent.sh
 var idempotentShell string
 
-//go:embed scripts/idempotent.ps1
-var idempotentPowerShell string
-
-//go:embed scripts/set-permissions.ps1
-var windowsPermissions string
-
 // Node is the facts about a node that an operation's instructions depend on.
 type Node struct {
 	Runtime distro.Runtime
 	Dirs    distro.Dirs
-	Windows bool
 	// Server is true when the node runs the server unit.
 	Server bool
 	// Loopback is the host by which the node reaches itself.
@@ -36,7 +29,6 @@ func NodeOf(in Input) Node {
 	return Node{
 		Runtime:  runtime,
 		Dirs:     distro.DirsFor(runtime, in.ControlPlane.Spec.DataDirectories),
-		Windows:  in.Machine.Windows,
 		Server:   in.Machine.Roles.Server(),
 		Loopback: distro.LoopbackHost(in.ControlPlane.Spec.Networking),
 	}
@@ -80,24 +72,12 @@ func (n Node) Idempotent(identifier, value string, command Command) plan.OneTime
 		},
 		SaveOutput: command.SaveOutput,
 	}
-	if n.Windows {
-		instruction.Command = "powershell.exe"
-		instruction.Args = []string{
-			distro.WindowsIdempotentScript, key, target, hash, command.Name, distro.WindowsProvisioningDir,
-		}
-	}
 	instruction.Args = append(instruction.Args, command.Args...)
 	return instruction
 }
 
 // Restart restarts the distribution once, even if its unit failed before.
 func (n Node) Restart(identifier, value string) []plan.OneTimeInstruction {
-	if n.Windows {
-		return []plan.OneTimeInstruction{
-			n.Idempotent(identifier+"-restart", value,
-				Command{Name: "restart-service", Args: []string{distro.WindowsService}}),
-		}
-	}
 	unit := n.Unit()
 	return []plan.OneTimeInstruction{
 		n.Idempotent(identifier+"-reset-failed", value, Command{Name: "/bin/sh", Args: []string{

@@ -63,8 +63,6 @@ type Machine struct {
 	Annotations map[string]string
 	// Roles are the roles of the node.
 	Roles Roles
-	// Windows is true when the operating system label is windows. Any other value means Linux.
-	Windows bool
 	// NodeName is the user's name for the node. Empty means the host name.
 	NodeName string
 	// Provisioned is true when the infrastructure kind belongs to rke-machine.cattle.io, so that the driver knows

@@ -16,9 +16,8 @@ import (
 const InstallInstruction = "install"
 
 const (
-	envRestartStamp  = "RESTART_STAMP"
-	envDrainHash     = "DRAIN_HASH"
-	windowsEnvPrefix = "WINS_"
+	envRestartStamp = "RESTART_STAMP"
+	envDrainHash    = "DRAIN_HASH"
 )
 
 // Stamps are the two hashes in a plan's install instruction; empty when the plan has none.
@@ -29,7 +28,7 @@ type Stamps struct {
 	Drain string
 }
 
-// StampsOf reads the stamps of a plan, for Linux and Windows.
+// StampsOf reads the stamps of a plan.
 func StampsOf(p plan.NodePlan) Stamps {
 	var stamps Stamps
 	for _, instruction := range p.Instructions {
@@ -38,7 +37,7 @@ func StampsOf(p plan.NodePlan) Stamps {
 		}
 		for _, env := range instruction.Env {
 			name, value, _ := strings.Cut(env, "=")
-			switch strings.TrimPrefix(name, windowsEnvPrefix) {
+			switch name {
 			case envRestartStamp:
 				stamps.Restart = value
 			case envDrainHash:
@@ -68,29 +67,18 @@ func (m *machinePlan) install() error {
 	stamps := m.stamps(image)
 	instruction := plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name: InstallInstruction, Image: image, Command: "sh", Args: []string{"-c", "run.sh"},
+		Env: []string{envRestartStamp + "=" + stamps.Restart, envDrainHash + "=" + stamps.Drain},
 	}}
 	prefix := m.runtime.EnvPrefix()
-	if m.in.Machine.Windows {
-		instruction.Command, instruction.Args = "powershell.exe", []string{"-File", "run.ps1"}
-		instruction.Env = []string{windowsEnvPrefix + envRestartStamp + "=" + stamps.Restart, windowsEnvPrefix +
-			envDrainHash + "=" + stamps.Drain}
-	} else {
-		instruction.Env = []string{envRestartStamp + "=" + stamps.Restart, envDrainHash + "=" + stamps.Drain}
-	}
 	for _, env := range m.spec.AgentEnvVars {
 		if env.Value != "" {
-			instruction.Env = append(instruction.Env, m.envOf(env.Name, env.Value))
+			instruction.Env = append(instruction.Env, env.Name+"="+env.Value)
 		}
 	}
 	for _, name := range removedVariables(m) {
 		instruction.Env = append(instruction.Env, name+"=")
 	}
-	if m.in.Machine.Windows {
-		instruction.Env = append(instruction.Env, prefix+"_DATA_DIR=c:"+m.dirs.Data,
-			"INSTALL_"+prefix+"_VERSION="+m.spec.KubernetesVersion)
-	} else {
-		instruction.Env = append(instruction.Env, prefix+"_DATA_DIR="+m.dirs.Data)
-	}
+	instruction.Env = append(instruction.Env, prefix+"_DATA_DIR="+m.dirs.Data)
 	if m.roles.OnlyWorker() {
 		instruction.Env = append(instruction.Env, "INSTALL_"+prefix+"_EXEC=agent")
 	}
@@ -123,20 +111,6 @@ func (m *machinePlan) stamps(image string) Stamps {
 	}
 	both(strconv.FormatInt(m.in.ControlPlane.ConfigGeneration, 10))
 	return Stamps{Restart: hex.EncodeToString(restart.Sum(nil)), Drain: hex.EncodeToString(drain.Sum(nil))}
-}
-
-// envOf formats one environment variable. On Windows, users write variables as in PowerShell: $env:NAME, quoted values,
-// $true.
-func (m *machinePlan) envOf(name, value string) string {
-	if !m.in.Machine.Windows {
-		return name + "=" + value
-	}
-	name = strings.TrimPrefix(name, "$env:")
-	value = strings.Trim(value, `"'`)
-	if bare := strings.TrimPrefix(value, "$"); strings.EqualFold(bare, "true") || strings.EqualFold(bare, "false") {
-		value = bare
-	}
-	return name + "=" + value
 }
 
 // fileIdempotentScript delivers the script of [Idempotent] instructions before an operation needs it.

@@ -113,9 +113,6 @@ func (n Node) parked(have plan.NodePlan) plan.OneTimeInstruction {
 	instruction := plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name: InstallInstruction, Command: "/bin/sh", Args: []string{"-c", "exit 0"},
 	}}
-	if n.Windows {
-		instruction.Command, instruction.Args = "powershell.exe", []string{"-Command", "exit 0"}
-	}
 	instruction.Env = installEnv(have)
 	return instruction
 }
@@ -176,9 +173,6 @@ func (n Node) script(operation, name, content string) plan.File {
 }
 
 func (n Node) idempotentScript() plan.File {
-	if n.Windows {
-		return dynamic(distro.WindowsIdempotentScript, idempotentPowerShell)
-	}
 	return dynamic(n.Dirs.IdempotentScript(), idempotentShell)
 }
 
@@ -199,10 +193,8 @@ const (
 // boundedRestart restarts the distribution once, and fails if the service does not start in time.
 func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction {
 	pair := n.Restart(identifier, value)
-	if !n.Windows {
-		pair[len(pair)-1] = n.Idempotent(identifier+"-restart", value,
-			bounded(restartSeconds, "systemctl", "restart", n.Unit()))
-	}
+	pair[len(pair)-1] = n.Idempotent(identifier+"-restart", value,
+		bounded(restartSeconds, "systemctl", "restart", n.Unit()))
 	return pair
 }
 
@@ -211,9 +203,6 @@ func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction
 func (n Node) StartWork(attempt string) Work {
 	start := plan.CommonInstruction{Name: "start", Command: "timeout",
 		Args: []string{strconv.Itoa(restartSeconds), "systemctl", "start", n.Unit()}}
-	if n.Windows {
-		start.Command, start.Args = "powershell.exe", []string{"-Command", "start-service " + distro.WindowsService}
-	}
 	return Work{Operation: OperationStart, Attempt: attempt,
 		Instructions: []plan.OneTimeInstruction{{CommonInstruction: start}}}
 }

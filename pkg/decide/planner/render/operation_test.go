@@ -144,7 +144,6 @@ func TestRotateCertificatesWork(t *testing.T) {
 			runtime: distro.RKE2, place: "worker", services: []string{"api-server"},
 			want: []string{"restart-reset-failed", "restart-restart"},
 		},
-		"a Windows worker": {runtime: distro.RKE2, place: "windows", want: []string{"restart-restart"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

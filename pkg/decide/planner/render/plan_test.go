@@ -40,8 +40,7 @@ func TestPlan_WhichProbes(t *testing.T) {
 			want: append([]string{"calico", "kubelet"}, control...)},
 		"a worker of RKE2": {runtime: distro.RKE2, place: "worker",
 			want: []string{"calico", "kubelet"}},
-		"a worker of K3s":  {runtime: distro.K3s, place: "worker", want: []string{"kubelet"}},
-		"a Windows worker": {runtime: distro.RKE2, place: "windows", want: []string{"kubelet"}},
+		"a worker of K3s": {runtime: distro.K3s, place: "worker", want: []string{"kubelet"}},
 		"another network plugin": {runtime: distro.RKE2, place: "worker",
 			edits: edits{global("cni", "cilium")}, want: []string{"kubelet"}},
 		"no network plugin": {runtime: distro.RKE2, place: "worker",
@@ -161,25 +160,6 @@ func TestSupervisorPort(t *testing.T) {
 				t.Errorf("the node uses another port: %s", p.PeriodicInstructions[0].Args[1])
 			}
 		})
-	}
-}
-
-// TestPlan_WindowsPermissionsFollowDirectories checks that Windows nodes restrict access to the moved directories and
-// to the default ones.
-func TestPlan_WindowsPermissionsFollowDirectories(t *testing.T) {
-	t.Parallel()
-	script := func(dirs rkev1.DataDirectories) string {
-		return contentAt(t, mustPlan(t, basicInput(distro.RKE2, "windows", func(in *render.Input) {
-			in.ControlPlane.Initialized, in.ControlPlane.Spec.DataDirectories = true, dirs
-		})), distro.WindowsPermissionsScript)
-	}
-	usual := script(rkev1.DataDirectories{})
-	moved := script(rkev1.DataDirectories{K8sDistro: "/mnt/k8s", SystemAgent: "/mnt/agent's",
-		Provisioning: "/mnt/unused"})
-	const want = "Restrict-Access -Path 'c:\\mnt\\k8s' -Directory $true\nRestrict-Access -Path 'c:\\mnt\\agent''s' " +
-		"-Directory $true\n"
-	if diff := cmp.Diff(usual+want, moved); diff != "" {
-		t.Errorf("script (-want +got):\n%s", diff)
 	}
 }
 
@@ -484,18 +464,14 @@ func TestJoinedServer(t *testing.T) {
 	}
 }
 
-// TestStampsOf checks that stamps are also read from plans for Windows. (docs/invariants.md#weaknesses, W16.)
+// TestStampsOf checks that a plan has two different stamps.
 func TestStampsOf(t *testing.T) {
 	t.Parallel()
-	linux, windows := render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "worker"))),
-		render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "windows")))
-	if len(linux.Restart) != 64 || len(linux.Drain) != 64 || linux.Restart == linux.Drain {
-		t.Errorf("stamps of a Linux node: %+v", linux)
+	got := render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "worker")))
+	if len(got.Restart) != 64 || len(got.Drain) != 64 || got.Restart == got.Drain {
+		t.Errorf("stamps of a node: %+v", got)
 	}
-	if len(windows.Restart) != 64 || len(windows.Drain) != 64 {
-		t.Errorf("stamps of a Windows node are not found: %+v", windows)
-	}
-	if got := render.StampsOf(plan.NodePlan{}); got != (render.Stamps{}) {
+	if got = render.StampsOf(plan.NodePlan{}); got != (render.Stamps{}) {
 		t.Errorf("stamps of an empty plan: %+v", got)
 	}
 }

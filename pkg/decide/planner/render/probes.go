@@ -37,7 +37,7 @@ func (m *machinePlan) probes() error {
 	if !m.switchedOn("disable-agent") && (m.runtime == distro.RKE2 || !m.roles.OnlyETCD()) {
 		m.probeKubelet()
 	}
-	if m.runtime == distro.RKE2 && !m.roles.OnlyETCD() && !m.in.Machine.Windows && m.usesCalico() {
+	if m.runtime == distro.RKE2 && !m.roles.OnlyETCD() && m.usesCalico() {
 		m.probe(ProbeCalico, plan.HTTPGetAction{URL: fmt.Sprintf("http://%s:%s/liveness", m.loopback, m.calicoPort())})
 	}
 	return nil

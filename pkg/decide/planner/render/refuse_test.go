@@ -71,14 +71,6 @@ func TestPlan_ErrorsNameTheField(t *testing.T) {
 		"no Kubernetes version": {edits: edits{func(in *render.Input) {
 			in.ControlPlane.Spec.KubernetesVersion = ""
 		}}, want: "spec.kubernetesVersion"},
-		"a Windows server": {edits: edits{func(in *render.Input) {
-			in.Machine.Windows = true
-		}}, want: "can only be a worker"},
-		"Windows with K3s": {
-			runtime: distro.K3s, place: "worker", edits: edits{func(in *render.Input) {
-				in.Machine.Windows = true
-			}}, want: "only RKE2",
-		},
 		"an init node that joins": {edits: edits{func(in *render.Input) {
 			in.JoinURL = "https://x:9345"
 		}}, want: "cannot join"},

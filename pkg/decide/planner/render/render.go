@@ -52,7 +52,6 @@ func filesV1() []step {
 		(*machinePlan).fileChartConfig,
 		(*machinePlan).fileAuthnWebhook,
 		(*machinePlan).fileIdempotentScript,
-		(*machinePlan).fileWindowsPermissions,
 	}
 }
 
@@ -62,7 +61,6 @@ func restV1() []step {
 		(*machinePlan).probes,
 		(*machinePlan).install,
 		(*machinePlan).periodicInstructions,
-		(*machinePlan).windowsPermissions,
 		agentUpgrade,
 	}
 }
@@ -75,10 +73,6 @@ func checkMachine(in Input) error {
 		return errors.New("spec.kubernetesVersion is empty: set a version such as v1.36.2+rke2r1")
 	case roles == (Roles{}):
 		return fmt.Errorf("machine %s has no role: give it at least one of etcd, controlplane and worker", name)
-	case in.Machine.Windows && roles.Server():
-		return fmt.Errorf("machine %s runs Windows: it can only be a worker", name)
-	case in.Machine.Windows && distro.RuntimeOf(in.ControlPlane.Spec.KubernetesVersion) != distro.RKE2:
-		return fmt.Errorf("machine %s runs Windows: only RKE2 supports it", name)
 	case in.InitNode:
 		return checkInitNode(in, name)
 	case in.JoinURL == "":

@@ -72,9 +72,8 @@ func manifestNames(tb testing.TB) []string {
 
 // position is a machine's place in the cluster.
 type position struct {
-	roles   render.Roles
-	init    bool
-	windows bool
+	roles render.Roles
+	init  bool
 }
 
 var positions = map[string]position{
@@ -83,7 +82,6 @@ var positions = map[string]position{
 	"server":       {roles: render.Roles{ETCD: true, ControlPlane: true}},
 	"controlplane": {roles: render.Roles{ControlPlane: true}},
 	"worker":       {roles: render.Roles{Worker: true}},
-	"windows":      {roles: render.Roles{Worker: true}, windows: true},
 }
 
 func objectName(name string) types.NamespacedName {
@@ -102,7 +100,7 @@ func (m manifest) input(runtime distro.Runtime, pos position) render.Input {
 		Machine: render.Machine{
 			Namespace: "fleet-default", Name: "demo-pool-1", UID: "0b5c8f0e-1111-2222-3333-444455556666",
 			Labels:      map[string]string{"zone": "a"},
-			Annotations: m.Machine.Annotations, Roles: pos.roles, Windows: pos.windows, NodeName: m.Machine.NodeName,
+			Annotations: m.Machine.Annotations, Roles: pos.roles, NodeName: m.Machine.NodeName,
 			Provisioned: m.Machine.Provisioned, Driver: m.Machine.Driver,
 		},
 		InitNode: pos.init,
