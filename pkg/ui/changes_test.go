@@ -240,7 +240,7 @@ func TestChanges_ProblemsHaveLines(t *testing.T) {
 		"a wrong field": {with("quantity", "size"),
 			[]string{"17 spec.rkeConfig.machinePools[0].size: a Cluster has no such field"}},
 		"too many machines": {with("quantity: 1", "quantity: 2147483647"), []string{"15 spec.rkeConfig.machinePools: " +
-			"the manifest requests 2147483647 machines in 1 pools; the UI accepts at most 10000 in 200, and the " +
+			"the manifest requests 2147483647 machines; the UI accepts at most 10000, and the " +
 			"commands have no limit"}},
 		// With a schema, the API server names the field: see tests/contract/ui.
 		"a value of a wrong type": {with("quantity: 1", "quantity: many"),
