@@ -35,8 +35,9 @@ func changeEndpoints() []endpoint {
 	match := parameter{"If-Match", "the digest that the preview, or removal, calls seen"}
 	return []endpoint{
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
-			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"}},
-			answer:  writtenBody{}, handle: putCluster},
+			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"},
+				{attemptHeader, "a random name of this attempt, so that a repeated request writes nothing"}},
+			answer: writtenBody{}, handle: putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
 			answer: removalBody{}, handle: getRemoval},
 		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
@@ -322,6 +323,9 @@ func putCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error 
 	}
 	writer, err := u.writer(c)
 	if err != nil {
+		return err
+	}
+	if err := u.attempts.begin(c.user, r); err != nil {
 		return err
 	}
 	written, err := writer.Put(r.Context(), r.PathValue("namespace"), r.PathValue("name"), text, seen)

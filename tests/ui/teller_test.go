@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// teller is a proxy between the browser and Drover that counts writes, and can lose the answer to one.
+// teller is a proxy between the browser and Drover that counts successful writes, and can lose the answer to one.
 type teller struct {
 	url    string
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ func (p *teller) answer(r *http.Response) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.StatusCode != http.StatusUnauthorized {
+	if r.StatusCode == http.StatusOK {
 		p.writes++
 	}
 	if p.loses {
@@ -70,7 +70,7 @@ func (p *teller) lose() string {
 	return ""
 }
 
-// count returns how many writes Drover has looked at.
+// count returns how many writes Drover has made.
 func (p *teller) count() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -77,12 +77,17 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
       const condition: Record<string, string> = seen
         ? { 'If-Match': `"${unquoted(seen)}"` }
         : { 'If-None-Match': '*' };
-      const response = await ask(path, { method: 'PUT', body: text, headers: { ...yaml, ...condition } });
+      // A browser sends a request again if a used connection ends without an answer. The server knows it by this name.
+      const attempt = { 'Idempotency-Key': randomName() };
+      const response = await ask(path, { method: 'PUT', body: text, headers: { ...yaml, ...condition, ...attempt } });
       const answer = await read(() => response.json() as Promise<{ written: string[] | null }>);
       return answer.written ?? [];
     },
   };
 }
+
+/** A random name. Pages without HTTPS have no other source of randomness. */
+const randomName = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('');
 
 /** Reports whether a write with this error may have taken effect. Every other refusal comes before the write. */
 export function isUnknown(error: unknown): boolean {
