@@ -14,9 +14,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestUIBadInput makes mistakes and lets things fail while a user edits: broken YAML, a field that does not exist, a
-// user who may not write, a policy that refuses, a write without an answer, a cut connection, a session that ends, and
-// an edit by somebody else. The page says each at its place and keeps what was typed, and each change is written once.
+// TestUIBadInput makes mistakes and lets things fail while a user edits. The YAML is broken, a field does not exist, the
+// user may not write, or a policy refuses. A write gets no answer, the connection is cut, or the session ends. Another
+// user edits the cluster. The page says each at its place and keeps what was typed. Each change is written once.
 func TestUIBadInput(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)
