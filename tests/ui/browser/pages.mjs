@@ -35,6 +35,24 @@ export const pagesOf = (namespace, name) => {
     { name: 'yaml', path: `${cluster}?tab=yaml`, ready: (page) => page.getByLabel('Manifest') },
     { name: 'administration', path: '/ui/administration', ready: (page) => page.getByText('Node drivers') },
     {
+      name: 'create',
+      path: `/ui/create?namespace=${namespace}`,
+      ready: (page) => page.locator('.create-manifest .cm-line').filter({ hasText: 'kind: Cluster' }),
+      then: async (page) => {
+        await page.getByRole('button', { name: 'Preview', exact: true }).click();
+        await see(page.getByText('A cluster needs a name.'));
+      },
+    },
+    {
+      name: 'new credential',
+      path: '/ui/administration',
+      ready: (page) => page.getByRole('button', { name: 'New credential' }),
+      then: async (page) => {
+        await page.getByRole('button', { name: 'New credential' }).click();
+        await see(page.getByRole('button', { name: 'Create the credential' }));
+      },
+    },
+    {
       name: 'no such cluster',
       path: `/ui/clusters/${namespace}/gone`,
       ready: (page) => page.getByText('does not exist, or you may not see it'),

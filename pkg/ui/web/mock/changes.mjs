@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { preview } from './answers.mjs';
+import { effectsOf } from './effects.mjs';
 
 const crd = join(import.meta.dirname, '../../../crds/yaml/provisioning.cattle.io_clusters.yaml');
 const seen = 'a1b2c3';
@@ -37,7 +38,7 @@ export function previewOf(row, machines, text) {
       status: 200,
       body: { seen, problems: [{ line, column: 1, message: 'found a tab where indentation must be spaces' }] },
     };
-  const report = { ...preview(row, machines), operations: operationsIn(text) };
+  const report = { ...(effectsOf(row, machines, text) ?? preview(row, machines)), operations: operationsIn(text) };
   return { status: 200, body: { seen, report } };
 }
 

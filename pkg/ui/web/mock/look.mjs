@@ -118,6 +118,38 @@ const pages = [
     click: 'role=menuitem[name="Kubernetes version"]',
     then: 'text=The manifest has',
   },
+  {
+    name: 'cluster-hosts',
+    server: 'full',
+    path: '/ui/clusters/fleet-default/edge',
+    ready: '.registration-commands .command',
+  },
+  { name: 'create', server: 'full', path: '/ui/create', ready: '.create-manifest' },
+  {
+    name: 'create-pools',
+    server: 'full',
+    path: '/ui/create',
+    ready: '.create-manifest',
+    select: ['Machines', 'amazonec2'],
+    click: 'text=more fields',
+    then: 'text=VPC ID',
+  },
+  {
+    name: 'create-problems',
+    server: 'full',
+    path: '/ui/create',
+    ready: '.create-manifest',
+    click: 'role=button[name="Preview"]',
+    then: 'text=A cluster needs a name',
+  },
+  {
+    name: 'credential',
+    server: 'full',
+    path: '/ui/administration',
+    ready: '.plot canvas',
+    click: 'text=New credential',
+    then: 'dialog',
+  },
   { name: 'cluster-gone', server: 'full', path: '/ui/clusters/fleet-default/gone', ready: 'text=does not exist' },
   { name: 'administration', server: 'full', path: '/ui/administration', ready: '.plot canvas' },
 ].filter((page) => page.name.includes(flags.only));
@@ -153,6 +185,7 @@ async function open(context, page, origin) {
     await tab.getByRole('button', { name: 'Sign in' }).click();
   }
   await tab.waitForSelector(page.ready);
+  if (page.select) await tab.getByLabel(page.select[0], { exact: true }).selectOption(page.select[1]);
   if (page.type) {
     await tab.click(page.type[0]);
     await tab.keyboard.type(page.type[1] ?? '');

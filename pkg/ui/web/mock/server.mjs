@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as answers from './answers.mjs';
 import * as changes from './changes.mjs';
+import * as create from './create.mjs';
 import { makeFleet } from './data.mjs';
 import * as operate from './operate.mjs';
 
@@ -117,6 +118,12 @@ function change() {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
+function add(row) {
+  fleet.clusters.push(row);
+  for (const stream of streams)
+    if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
+}
+
 function clusterAnswer([namespace, , name, what, ...rest], query, text) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
@@ -206,7 +213,11 @@ async function handle(request, response) {
   if (path === 'session') out = await sessionAnswer(request, response, signedIn);
   else if (!signedIn) out = problem(401, 'Unauthorized', 'sign in first');
   else if (path === 'stream') return openStream(request, response, url.searchParams);
-  else out = answer(path, url.searchParams, await bodyOf(request));
+  else {
+    const text = await bodyOf(request);
+    const query = url.searchParams;
+    out = create.answer(request.method, path, query, text, fleet, add) ?? answer(path, query, text);
+  }
   response.writeHead(out.status, { ...out.headers, 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));
 }

@@ -3,6 +3,7 @@ import { lazy, Suspense, useState } from 'react';
 import { useAccess } from '../../api/queries';
 import type { Cluster } from '../../api/types';
 import { Icon } from '../../components/Icon';
+import { hosts } from '../../registration/actions';
 import { hasPools, isProvisioned, type Action, type ActionGroup } from './action';
 import { deletion, operations } from './operations';
 
@@ -17,6 +18,7 @@ const groups: ActionGroup[] = [
       { label: 'Labels', dialog: lazy(() => import('./forms/LabelsDialog')) },
     ],
   },
+  hosts,
   operations,
   deletion,
 ];
