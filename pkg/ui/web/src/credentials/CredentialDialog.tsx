@@ -57,6 +57,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
     event.stopPropagation();
     const found: Record<string, string> = checkValues(fields, entries);
     if (!chosen) found.driver = 'A credential needs a driver.';
+    if (!replace && !displayName.trim()) found.displayName = 'A credential needs a name.';
     if (!replace && !namespace.trim()) found.namespace = 'A credential needs a namespace.';
     setFailure(undefined);
     setErrors(found);
@@ -100,6 +101,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
             description="What the lists of credentials show"
             value={displayName}
             error={errors.displayName}
+            required
             onChange={(e) => setDisplayName(e.currentTarget.value)}
             data-autofocus
           />

@@ -1,5 +1,6 @@
 import { queryClient } from '../api/queries';
 import { request } from '../api/client';
+import { randomName } from '../change/api';
 
 export interface CredentialName {
   namespace: string;
@@ -7,7 +8,8 @@ export interface CredentialName {
 }
 
 async function send(path: string, method: 'POST' | 'PUT', body: unknown): Promise<CredentialName> {
-  const headers = { 'Content-Type': 'application/json' };
+  // A browser may repeat a request whose connection ends. The server refuses a repetition.
+  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': randomName() };
   const response = await request(path, { method, body: JSON.stringify(body), headers });
   const answer = (await response.json()) as CredentialName;
   void queryClient.invalidateQueries({ queryKey: ['administration'] });
