@@ -100,7 +100,7 @@ func TestComponents_HaveAllDefinitions(t *testing.T) {
 	all, err := crds.All()
 	check(t, err)
 	for _, definition := range all {
-		if definition.Spec.Group != "cluster.x-k8s.io" && !strings.HasSuffix(definition.Spec.Group, ".cluster.x-k8s.io") {
+		if !strings.HasSuffix("."+definition.Spec.Group, ".cluster.x-k8s.io") {
 			want[definition.Name] = definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Description
 		}
 	}
@@ -156,10 +156,11 @@ func TestConfiguration(t *testing.T) {
 	for _, p := range config.Providers {
 		got = append(got, p.Name+" "+p.Type+" "+p.URL)
 	}
+	const in = "/releases/repository/"
 	want := []string{
-		"drover BootstrapProvider /releases/repository/bootstrap-drover/v0.1.7/bootstrap-components.yaml",
-		"drover ControlPlaneProvider /releases/repository/control-plane-drover/v0.1.7/control-plane-components.yaml",
-		"drover InfrastructureProvider /releases/repository/infrastructure-drover/v0.1.7/infrastructure-components.yaml",
+		"drover BootstrapProvider " + in + "bootstrap-drover/v0.1.7/bootstrap-components.yaml",
+		"drover ControlPlaneProvider " + in + "control-plane-drover/v0.1.7/control-plane-components.yaml",
+		"drover InfrastructureProvider " + in + "infrastructure-drover/v0.1.7/infrastructure-components.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
