@@ -22,6 +22,10 @@ image: ## assemble the container images into dist/image without an engine; the D
 image-offline: ## check that the images build without a network, from downloads of Go modules; minutes (needs root)
 	scripts/image-offline
 
+.PHONY: release
+release: ## write the provider components and metadata.yaml for clusterctl into dist/release (DROVER_VERSION=v1.2.3)
+	scripts/release
+
 .PHONY: generate
 generate: ## regenerate clients, deep copies, CRDs, reference documents and the API record
 	scripts/generate

@@ -20,7 +20,8 @@ import (
 )
 
 // manifests lists the examples of the documentation that contain a Cluster.
-var manifests = []string{"amazonec2", "azure", "chart-values", "custom", "registries-s3", "vmwarevsphere"}
+var manifests = []string{"amazonec2", "azure", "chart-values", "custom", "provider", "registries-s3",
+	"vmwarevsphere"}
 
 // example returns the objects of an example.
 func example(t *testing.T, name string) []map[string]any {

@@ -27,6 +27,8 @@ const SystemNamespace = "drover-system"
 type Release struct {
 	// Name defaults to "drover" and Namespace to SystemNamespace.
 	Name, Namespace string
+	// Version, such as v1.2.3, replaces the version of the chart and of the program, like `helm package` does.
+	Version string
 }
 
 func (r Release) complete() Release {
@@ -45,6 +47,9 @@ func Templates(dir string, release Release, values map[string]any) (map[string]s
 	loaded, err := loader.Load(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load chart %s: %w", dir, err)
+	}
+	if release.Version != "" {
+		loaded.Metadata.Version, loaded.Metadata.AppVersion = strings.TrimPrefix(release.Version, "v"), release.Version
 	}
 	rendered, err := render(loaded, release.complete(), values)
 	if err != nil {

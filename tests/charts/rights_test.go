@@ -65,6 +65,67 @@ func TestDrover_RolesMatchTheFile(t *testing.T) {
 	}
 }
 
+// TestDrover_RightsOnOtherProviders: the role of the embedded core aggregates the same roles as that of a separate core.
+// The value adds one, for both.
+func TestDrover_RightsOnOtherProviders(t *testing.T) {
+	given := map[string]any{"extraProviders": []any{
+		map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io"},
+		map[string]any{"apiGroup": "metal.example.com", "resources": []any{"metalmachines"}},
+	}}
+	const aggregated = "drover-cluster-api-aggregated"
+	for capi, own := range map[string]bool{"embedded": true, "external": false} {
+		t.Run(capi, func(t *testing.T) {
+			objects, err := Objects(droverChart, Release{}, map[string]any{"rbac": given,
+				"server": map[string]any{"url": "https://drover.example.com", "capi": capi}})
+			check(t, err)
+			aggregates, bound := false, false
+			var got []string
+			for _, object := range objects {
+				switch known := typed(t, object).(type) {
+				case *rbacv1.ClusterRole:
+					aggregates = aggregates || known.Name == aggregated && forCores(known.AggregationRule)
+					if known.Name == "drover-extra-providers" {
+						got = forCore(t, known)
+					}
+				case *rbacv1.ClusterRoleBinding:
+					bound = bound || known.RoleRef.Name == aggregated && known.Subjects[0].Name == "drover"
+				}
+			}
+			if aggregates != own || bound != own {
+				t.Errorf("the role aggregates: %t, and is bound: %t; want %t", aggregates, bound, own)
+			}
+			const verbs = "get list watch create update patch delete"
+			want := []string{"infrastructure.cluster.x-k8s.io: *: " + verbs,
+				"metal.example.com: metalmachines: " + verbs}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("rights on other providers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// coreLabel selects the roles that the roles of Cluster API's cores aggregate.
+const coreLabel = "cluster.x-k8s.io/aggregate-to-manager"
+
+func forCores(rule *rbacv1.AggregationRule) bool {
+	return rule != nil && len(rule.ClusterRoleSelectors) == 1 &&
+		rule.ClusterRoleSelectors[0].MatchLabels[coreLabel] == "true"
+}
+
+// forCore returns the rules of a role that a core aggregates, as lines.
+func forCore(t *testing.T, role *rbacv1.ClusterRole) []string {
+	t.Helper()
+	if role.Labels[coreLabel] != "true" {
+		t.Errorf("role %s has labels %v", role.Name, role.Labels)
+	}
+	var lines []string
+	for _, rule := range role.Rules {
+		lines = append(lines, strings.Join([]string{strings.Join(rule.APIGroups, " "),
+			strings.Join(rule.Resources, " "), strings.Join(rule.Verbs, " ")}, ": "))
+	}
+	return lines
+}
+
 // TestDrover_ViewersReadNoPasswords: machine configs, and the hosts and templates with the same content,
 // contain passwords of clouds. Only users with the right to read Secrets may read them.
 func TestDrover_ViewersReadNoPasswords(t *testing.T) {
