@@ -139,6 +139,27 @@ func TestWrites_KeepWhatProgramsWriteMeanwhile(t *testing.T) {
 	}
 }
 
+// A write that a status has refused had no effect, so it is sent for the newer version.
+func TestWrites_PassAStatus(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
+	p := signedIn(t, f)
+	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
+	seen := p.preview(text)
+	updates := 0
+	f.Intercept(func(r memkube.Request) error {
+		if updates++; r.Verb == "update" && updates == 2 { // behind the dry-run
+			return apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+		}
+		if r.Verb != "update" {
+			updates--
+		}
+		return nil
+	})
+	if got := decode[writtenBody](t, p.put(text, seen.Seen)); len(got.Written) != 1 || updates != 3 {
+		t.Errorf("got %v after %d updates", got, updates)
+	}
+}
+
 // Between the check and the write, the Cluster can become another one, and the API server can refuse it.
 func TestWrites_CanFailBehindTheCheck(t *testing.T) {
 	f := newFakeAPI(t)
@@ -208,21 +229,25 @@ func TestWrites_TellWhatIsWritten(t *testing.T) {
 			}
 		})
 	}
-	f := newFakeAPI(t)
+}
+
+func TestWrites_LogOnlyWhatIsWritten(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
 	withPods(t, f)
-	check(t, f.Add(cluster("team-a", "demo")))
 	p, log := logged(t, f)
 	seen := p.preview(poolText)
 	f.beforeWrite(func() {
 		f.changeDemo(t, func(c *unstructured.Unstructured) { c.SetLabels(map[string]string{"a": "b"}) })
 	})
 	got := p.put(poolText, seen.Seen)
-	if !strings.Contains(got.Body.String(), begin+"the rest has changed since the preview") {
-		t.Errorf("got %s", got.Body)
+	want := "only a part is written: PodConfig team-a/demo-all; the rest has changed since the preview"
+	if !strings.Contains(got.Body.String(), `"error":"`+want+`"`) || !strings.Contains(log.String(), "has written") {
+		t.Errorf("got %s, log %s", got.Body, log)
 	}
 	log.Reset()
 	manifest := p.get(demoPath + "/manifest").Body.String()
-	if same := decode[writtenBody](t, p.put(manifest, p.preview(manifest).Seen)); len(same.Written) > 0 || log.Len() > 0 {
+	same := decode[writtenBody](t, p.put(manifest, p.preview(manifest).Seen))
+	if len(same.Written) > 0 || log.Len() > 0 {
 		t.Errorf("written %v, log %s", same.Written, log)
 	}
 }
