@@ -37,7 +37,8 @@ func changeEndpoints() []endpoint {
 	match := parameter{"If-Match", "the digest that the preview, or removal, calls seen"}
 	return []endpoint{
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
-			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"}},
+			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"},
+				{attemptHeader, "a random name of this attempt, so that a repeated request writes nothing"}},
 			isHeavy: true, answer: writtenBody{}, handle: putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
 			answer: removalBody{}, handle: getRemoval},
@@ -328,6 +329,9 @@ func putCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error 
 	}
 	writer, err := u.writer(c)
 	if err != nil {
+		return err
+	}
+	if err := u.attempts.begin(c.user, r); err != nil {
 		return err
 	}
 	written, err := writer.Put(r.Context(), r.PathValue("namespace"), r.PathValue("name"), text, seen)

@@ -197,6 +197,26 @@ func TestChanges_CreateAndEdit(t *testing.T) {
 	}
 }
 
+// A browser repeats a request whose connection ends without an answer.
+func TestChanges_ARepeatedRequestWritesNothing(t *testing.T) {
+	f := newFakeAPI(t)
+	p := signedIn(t, f)
+	put := func(attempt string) *httptest.ResponseRecorder {
+		p.relax()
+		r := p.request(http.MethodPut, demoPath, demoText)
+		r.Header.Set("If-None-Match", "*")
+		r.Header.Set(attemptHeader, attempt)
+		return p.do(r)
+	}
+	decode[writtenBody](t, put("one"))
+	wants(t, put("one"), http.StatusBadGateway, reasonUnknown)
+	wants(t, put("two"), http.StatusConflict, reasonExists)
+	wants(t, put(strings.Repeat("x", longestAttempt+1)), http.StatusBadRequest, reasonInvalid)
+	if got := f.sent(); len(got) > 1 {
+		t.Errorf("the UI writes %v", got)
+	}
+}
+
 func TestChanges_ProblemsHaveLines(t *testing.T) {
 	f := newFakeAPI(t, cluster("team-a", "demo"))
 	withPods(t, f)
