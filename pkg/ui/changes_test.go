@@ -332,27 +332,6 @@ func TestChanges_UnknownResults(t *testing.T) {
 	}
 }
 
-// A write that a status has refused had no effect, so it is sent for the newer version.
-func TestChanges_PassAStatus(t *testing.T) {
-	f := newFakeAPI(t, cluster("team-a", "demo"))
-	p := signedIn(t, f)
-	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
-	seen := p.preview(text)
-	updates := 0
-	f.Intercept(func(r memkube.Request) error {
-		if updates++; r.Verb == "update" && updates == 2 { // behind the dry-run
-			return apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", nil)
-		}
-		if r.Verb != "update" {
-			updates--
-		}
-		return nil
-	})
-	if got := decode[writtenBody](t, p.put(text, seen.Seen)); len(got.Written) != 1 || updates != 3 {
-		t.Errorf("got %v after %d updates", got, updates)
-	}
-}
-
 func TestChanges_NeedTheRightsOfTheCaller(t *testing.T) {
 	f := newFakeAPI(t, cluster("team-a", "demo"))
 	f.Intercept(func(r memkube.Request) error {

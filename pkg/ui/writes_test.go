@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,23 +22,23 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// beforeWrite runs f once, before the first write of Clusters that is no dry-run.
-func (a *fakeAPI) beforeWrite(f func()) {
+// beforeWrite runs then once, before the first write of Clusters that is no dry-run.
+func (f *fakeAPI) beforeWrite(then func()) {
 	var once sync.Once
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.before = func(r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = func(r *http.Request) {
 		isWrite := r.Method == http.MethodPost || r.Method == http.MethodPut
 		if isWrite && strings.Contains(r.URL.Path, "/clusters") && r.URL.Query().Get("dryRun") == "" {
-			once.Do(f)
+			once.Do(then)
 		}
 	}
 }
 
 // configs is a client of an administrator.
-func (a *fakeAPI) configs(t *testing.T) dynamic.ResourceInterface {
+func (f *fakeAPI) configs(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(a.Config("admin"))
+	client, err := dynamic.NewForConfig(f.Config("admin"))
 	check(t, err)
 	return client.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1",
 		Resource: "podconfigs"}).Namespace("team-a")
@@ -50,12 +50,12 @@ func podConfig(size string) *unstructured.Unstructured {
 }
 
 // setSize changes the machine config as another user.
-func (a *fakeAPI) setSize(t *testing.T, size string) {
+func (f *fakeAPI) setSize(t *testing.T, size string) {
 	t.Helper()
-	found, err := a.configs(t).Get(t.Context(), "demo-all", metav1.GetOptions{})
+	found, err := f.configs(t).Get(t.Context(), "demo-all", metav1.GetOptions{})
 	check(t, err)
 	found.Object["size"] = size
-	_, err = a.configs(t).Update(t.Context(), found, metav1.UpdateOptions{})
+	_, err = f.configs(t).Update(t.Context(), found, metav1.UpdateOptions{})
 	check(t, err)
 }
 
@@ -64,7 +64,9 @@ func logged(t *testing.T, f *fakeAPI) (*page, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
 	opts := options(f.serve(t))
-	opts.Log.(interface{ SetOutput(w io.Writer) }).SetOutput(out)
+	log := logrus.New()
+	log.SetOutput(out)
+	opts.Log = log
 	p := newPage(t, opts)
 	p.signIn(token)
 	return p, out
@@ -139,6 +141,27 @@ func TestWrites_KeepWhatProgramsWriteMeanwhile(t *testing.T) {
 	}
 }
 
+// A write that a status has refused had no effect, so it is sent for the newer version.
+func TestWrites_PassAStatus(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
+	p := signedIn(t, f)
+	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
+	seen := p.preview(text)
+	updates := 0
+	f.Intercept(func(r memkube.Request) error {
+		if updates++; r.Verb == "update" && updates == 2 { // behind the dry-run
+			return apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+		}
+		if r.Verb != "update" {
+			updates--
+		}
+		return nil
+	})
+	if got := decode[writtenBody](t, p.put(text, seen.Seen)); len(got.Written) != 1 || updates != 3 {
+		t.Errorf("got %v after %d updates", got, updates)
+	}
+}
+
 // Between the check and the write, the Cluster can become another one, and the API server can refuse it.
 func TestWrites_CanFailBehindTheCheck(t *testing.T) {
 	f := newFakeAPI(t)
@@ -182,7 +205,7 @@ func TestWrites_TellWhatIsWritten(t *testing.T) {
 			check(t, f.Add(cluster("team-a", "demo")))
 		}, "the cluster already exists"},
 		"a refusal": {func(_ *testing.T, f *fakeAPI) {
-			f.Intercept(func(r memkube.Request) error {
+			f.Intercept(func(memkube.Request) error {
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "Cluster"}, "demo", field.ErrorList{
 					field.Invalid(field.NewPath("spec", "kubernetesVersion"), "x", "is not for you")})
 			})
@@ -208,21 +231,25 @@ func TestWrites_TellWhatIsWritten(t *testing.T) {
 			}
 		})
 	}
-	f := newFakeAPI(t)
+}
+
+func TestWrites_LogOnlyWhatIsWritten(t *testing.T) {
+	f := newFakeAPI(t, cluster("team-a", "demo"))
 	withPods(t, f)
-	check(t, f.Add(cluster("team-a", "demo")))
 	p, log := logged(t, f)
 	seen := p.preview(poolText)
 	f.beforeWrite(func() {
 		f.changeDemo(t, func(c *unstructured.Unstructured) { c.SetLabels(map[string]string{"a": "b"}) })
 	})
 	got := p.put(poolText, seen.Seen)
-	if !strings.Contains(got.Body.String(), begin+"the rest has changed since the preview") {
-		t.Errorf("got %s", got.Body)
+	want := "only a part is written: PodConfig team-a/demo-all; the rest has changed since the preview"
+	if !strings.Contains(got.Body.String(), `"error":"`+want+`"`) || !strings.Contains(log.String(), "has written") {
+		t.Errorf("got %s, log %s", got.Body, log)
 	}
 	log.Reset()
 	manifest := p.get(demoPath + "/manifest").Body.String()
-	if same := decode[writtenBody](t, p.put(manifest, p.preview(manifest).Seen)); len(same.Written) > 0 || log.Len() > 0 {
+	same := decode[writtenBody](t, p.put(manifest, p.preview(manifest).Seen))
+	if len(same.Written) > 0 || log.Len() > 0 {
 		t.Errorf("written %v, log %s", same.Written, log)
 	}
 }
