@@ -49,6 +49,7 @@ type ui struct {
 	sessions *sessions
 	callers  *callers
 	limits   *limits
+	attempts *attempts
 	hubs     *hubs
 	files    *files
 	kinds    *clients.Typed
@@ -71,7 +72,7 @@ func New(opts Options) (http.Handler, error) {
 		key := randomKey()
 		opts.Key = func(context.Context) ([]byte, error) { return key, nil }
 	}
-	u := &ui{opts: opts, limits: newLimits(time.Now)}
+	u := &ui{opts: opts, limits: newLimits(time.Now), attempts: newAttempts()}
 	u.sessions = newSessions(opts)
 	var err error
 	if u.kinds, err = clients.NewTyped(); err != nil {

@@ -27,7 +27,13 @@ type steps map[string]func() string
 // its arguments, which every user of the machine can see.
 func browse(t *testing.T, script string, env map[string]string, can steps) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	browseFor(t, scriptTime, script, env, can)
+}
+
+// browseFor is browse with another limit.
+func browseFor(t *testing.T, limit time.Duration, script string, env map[string]string, can steps) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	node := exec.CommandContext(ctx, nodeProgram(), filepath.Join("browser", script+".mjs"))
 	node.Env = append(os.Environ(), "UI_CHROMIUM="+chromium(t))

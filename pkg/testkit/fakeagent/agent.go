@@ -183,20 +183,33 @@ func (a *agent) settle() {
 			return
 		}
 	}
-	a.world.mutex.Lock()
-	registered := a.machine.node != ""
-	a.world.mutex.Unlock()
-	if registered || !a.world.isServing(a.cluster) {
-		return
+	if a.world.isServing(a.cluster) {
+		a.join()
 	}
+}
+
+// join registers the node, and reports another version after an upgrade.
+func (a *agent) join() {
+	version := a.known.config.version
+	a.world.mutex.Lock()
+	registered, was := a.machine.node != "", a.machine.version
+	a.world.mutex.Unlock()
 	node := nodeOf(a.machine, a.roles, a.known.config, time.Now())
-	if a.err = a.cluster.register(a.ctx, node); a.err != nil {
+	switch {
+	case !registered:
+		a.err = a.cluster.register(a.ctx, node)
+	case version == "" || version == was:
+		return
+	default:
+		a.err = a.cluster.upgrade(a.ctx, node)
+	}
+	if a.err != nil {
 		return
 	}
 	a.world.mutex.Lock()
-	a.machine.node = node.Name
+	a.machine.node, a.machine.version = node.Name, version
 	a.world.mutex.Unlock()
-	a.world.opts.Log("fakeagent: %s is node %s", a.machine.owner.Name, node.Name)
+	a.world.opts.Log("fakeagent: %s is node %s with version %s", a.machine.owner.Name, node.Name, version)
 }
 
 func (a *agent) healthy() bool {

@@ -160,6 +160,20 @@ func (c *cluster) register(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
+// upgrade lets the machine's Node report another version. The rest of the Node stays.
+func (c *cluster) upgrade(ctx context.Context, node *corev1.Node) error {
+	nodes := c.client.CoreV1().Nodes()
+	made, err := nodes.Get(ctx, node.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node: %w", err)
+	}
+	made.Status.NodeInfo = node.Status.NodeInfo
+	if _, err := nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("report node version: %w", err)
+	}
+	return nil
+}
+
 // inProcess passes requests to a handler without a connection. It cannot serve watches, because it reads the whole
 // answer first.
 type inProcess struct{ handler http.Handler }

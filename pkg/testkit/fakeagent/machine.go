@@ -25,8 +25,8 @@ type machine struct {
 	// memory is the state of the agent on the host. known is what its last plan said.
 	memory memory
 	known  known
-	// node is the name under which the host registered, or "" before registration.
-	node string
+	// node is the name under which the host registered, or "" before registration. version is that of its kubelet.
+	node, version string
 	// stopAPI stops the cluster's API on this host. It is nil while the host serves no API.
 	stopAPI func()
 }

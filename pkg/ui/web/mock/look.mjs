@@ -53,9 +53,45 @@ const pages = [
     server: 'full',
     path: `${demo}?tab=yaml`,
     ready: '.cm-line',
-    type: ['text=Try an edit', '# an edit'],
-    click: 'text=Preview the edit',
-    then: '.preview-machines',
+    type: ['.cm-line', '# an edit'],
+    click: 'text="Preview"',
+    then: '.effect-machines',
+  },
+  {
+    name: 'cluster-problem',
+    server: 'full',
+    path: `${demo}?tab=yaml`,
+    ready: '.cm-line',
+    type: ['.cm-line', '\t'],
+    click: 'text="Preview"',
+    then: '.problems-list',
+  },
+  {
+    name: 'cluster-scale',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Scale"]',
+    then: 'text=Machines of pool',
+  },
+  {
+    name: 'cluster-labels',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Labels"]',
+    then: 'text=Add a label',
+  },
+  {
+    name: 'cluster-version',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    type: ['text=Actions'],
+    click: 'role=menuitem[name="Kubernetes version"]',
+    then: 'text=The manifest has',
   },
   { name: 'cluster-gone', server: 'full', path: '/ui/clusters/fleet-default/gone', ready: 'text=does not exist' },
   { name: 'administration', server: 'full', path: '/ui/administration', ready: '.plot canvas' },
@@ -94,7 +130,7 @@ async function open(context, page, origin) {
   await tab.waitForSelector(page.ready);
   if (page.type) {
     await tab.click(page.type[0]);
-    await tab.keyboard.type(page.type[1]);
+    await tab.keyboard.type(page.type[1] ?? '');
   }
   if (page.click) {
     await tab.click(page.click);

@@ -10,6 +10,7 @@ import { extname, join, normalize } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as answers from './answers.mjs';
+import * as changes from './changes.mjs';
 import { makeFleet } from './data.mjs';
 
 const { values: flags } = parseArgs({
@@ -115,7 +116,7 @@ function change() {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
-function clusterAnswer(namespace, name, what) {
+function clusterAnswer(namespace, name, what, text) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
   const machines = fleet.machines.filter((m) => m.namespace === namespace && m.cluster === name);
@@ -128,10 +129,12 @@ function clusterAnswer(namespace, name, what) {
       return { status: 200, body: answers.events(row, machines) };
     case 'logs':
       return { status: 200, text: answers.log(row) };
+    case undefined:
+      return changes.written(row);
     case 'preview':
-      return { status: 200, body: answers.preview(row, machines) };
+      return changes.previewOf(row, machines, text);
     case 'manifest':
-      return { status: 200, text: answers.manifest(row) };
+      return { status: 200, text: answers.manifest(row), headers: changes.manifestHeaders };
     case 'kubeconfig':
       return { status: 200, text: 'apiVersion: v1\nkind: Config\n' };
     case 'supportbundle':
@@ -146,26 +149,34 @@ function machineAnswer(namespace, name, what) {
   return what === 'plan' ? { status: 200, body: answers.plan(row) } : { status: 200, text: answers.machineLog(row) };
 }
 
-function answer(path) {
+function answer(path, text) {
   const parts = path.split('/').map(decodeURIComponent);
   if (parts[0] === 'administration') return { status: 200, body: answers.administration() };
+  if (path === 'releases') return changes.releases();
+  if (path === 'schemas/cluster') return changes.schema();
   if (parts[0] === 'namespaces' && parts.length === 1) {
     return {
       status: 200,
       body: flags.tenant ? { all: false, namespaces: [] } : { all: true, namespaces: fleet.namespaces },
     };
   }
+  const may = flags.tenant ? 'view' : 'edit';
   if (parts[2] === 'access')
-    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? 'view' : 'none' } };
-  if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4]);
+    return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? may : 'none' } };
+  if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4], text);
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
 }
 
+async function bodyOf(request) {
+  let text = '';
+  for await (const chunk of request) text += chunk;
+  return text;
+}
+
 async function sessionAnswer(request, response, signedIn) {
   if (request.method === 'POST') {
-    let text = '';
-    for await (const chunk of request) text += chunk;
+    const text = await bodyOf(request);
     if (JSON.parse(text).token !== (flags.local ? 'local' : 'token'))
       return problem(401, 'Unauthorized', 'The API server does not accept this token.');
     response.setHeader('Set-Cookie', 'mock=1; Path=/ui/; HttpOnly; SameSite=Strict');
@@ -188,8 +199,8 @@ async function handle(request, response) {
   if (path === 'session') out = await sessionAnswer(request, response, signedIn);
   else if (!signedIn) out = problem(401, 'Unauthorized', 'sign in first');
   else if (path === 'stream') return openStream(request, response, url.searchParams);
-  else out = answer(path);
-  response.writeHead(out.status, { 'Content-Type': out.text ? 'text/plain' : 'application/json' });
+  else out = answer(path, await bodyOf(request));
+  response.writeHead(out.status, { ...out.headers, 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));
 }
 

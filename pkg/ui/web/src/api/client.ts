@@ -1,4 +1,4 @@
-import type { Session } from './types';
+import type { Problem, Session } from './types';
 
 const base = '/ui/api/v1/';
 
@@ -9,6 +9,8 @@ export class ApiError extends Error {
     readonly reason: string,
     message: string,
     readonly retryAfter?: number,
+    /** Why the server refused a manifest or a form. */
+    readonly problems?: Problem[],
   ) {
     super(message);
   }
@@ -56,8 +58,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
 async function errorOf(response: Response): Promise<ApiError> {
   const retryAfter = Number(response.headers.get('Retry-After')) || undefined;
   try {
-    const body = (await response.json()) as { error: string; reason: string };
-    return new ApiError(response.status, body.reason, body.error, retryAfter);
+    const body = (await response.json()) as { error: string; reason: string; problems?: Problem[] };
+    return new ApiError(response.status, body.reason, body.error, retryAfter, body.problems ?? undefined);
   } catch {
     return new ApiError(response.status, 'Internal', `The server answers with status ${response.status}.`, retryAfter);
   }
@@ -74,6 +76,17 @@ export async function getText(path: string, signal?: AbortSignal): Promise<strin
 export async function postJSON<T>(path: string, body: unknown): Promise<T> {
   const init = { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
   return (await request(path, init)).json() as Promise<T>;
+}
+
+/** Repeats a request that the server refused because it came too early, as often as a user would wait. */
+export async function patiently<T>(ask: () => Promise<T>, attempts = 10): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 429 || attempts <= 1) throw error;
+    await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000));
+    return patiently(ask, attempts - 1);
+  }
 }
 
 /** Saves an answer as a file. A link would save the text of an error as well. */

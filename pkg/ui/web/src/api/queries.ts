@@ -2,7 +2,7 @@ import { QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { useCluster, useMachines } from '../live/hooks';
 import { ApiError, getJSON, getText, objectPath } from './client';
-import type { Administration, Explanation, ObjectEvent, Plan, Report } from './types';
+import type { Access, Administration, Explanation, ObjectEvent, Plan, Releases, Report, Schema } from './types';
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -68,6 +68,35 @@ export function useAdministration() {
     queryKey: ['administration'],
     queryFn: ({ signal }) => getJSON<Administration>('administration', signal),
     refetchInterval: every30s,
+  });
+}
+
+const rarely = 300_000;
+
+/** What the user may do with clusters of a namespace. */
+export function useAccess(namespace: string) {
+  return useQuery({
+    queryKey: ['access', namespace],
+    queryFn: ({ signal }) => getJSON<Access>(`namespaces/${encodeURIComponent(namespace)}/access`, signal),
+    staleTime: 60_000,
+  });
+}
+
+/** The Kubernetes minors and the networks that the server knows. */
+export function useReleases() {
+  return useQuery({
+    queryKey: ['releases'],
+    queryFn: ({ signal }) => getJSON<Releases>('releases', signal),
+    staleTime: rarely,
+  });
+}
+
+/** The OpenAPI schema of a Cluster. */
+export function useClusterSchema() {
+  return useQuery({
+    queryKey: ['schema', 'cluster'],
+    queryFn: ({ signal }) => getJSON<Schema>('schemas/cluster', signal),
+    staleTime: Infinity,
   });
 }
 

@@ -88,6 +88,26 @@ export interface Access {
   clusters: 'view' | 'edit' | 'none';
 }
 
+/** The Kubernetes minors that the server knows, the oldest first, and the networks of RKE2. */
+export interface Releases {
+  k3s: string[] | null;
+  rke2: string[] | null;
+  networks?: string[] | null;
+}
+
+/** The part of an OpenAPI schema that pages understand. */
+export interface Schema {
+  type?: string;
+  description?: string;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  additionalProperties?: Schema | boolean;
+  enum?: unknown[];
+  default?: unknown;
+  required?: string[];
+  format?: string;
+}
+
 export type LinkState = 'OK' | 'Unknown' | 'Behind' | 'Waiting' | 'Broken';
 
 export interface Link {
@@ -170,14 +190,26 @@ export interface Plan {
   agentVersion?: string;
 }
 
+/** A reason why a manifest or a form cannot be written. */
+export interface Problem {
+  /** From 1, in the whole text. */
+  line?: number;
+  column?: number;
+  field?: string;
+  message: string;
+}
+
 /** What an edited manifest would do. */
 export interface PreviewReport {
   cluster: string;
+  /** The cluster does not exist yet. */
+  new?: boolean;
   result: string;
   machines?: PreviewMachine[];
   order?: { name: string; pace: string; machines?: string[] }[];
   fields?: { field: string; class: string }[];
-  operations?: { field: string; held?: string; problem?: string; stuck?: string }[];
+  restored?: { field: string; old: string; new: string }[];
+  operations?: { field: string; running?: boolean; held?: string; problem?: string; stuck?: string }[];
   notes?: string[];
   warnings?: { field: string; message: string }[];
 }
@@ -185,10 +217,13 @@ export interface PreviewReport {
 export interface PreviewMachine {
   name?: string;
   pool?: string;
+  roles?: string;
   class: string;
   drained?: boolean;
   stage?: number;
   causes?: { field: string; class: string }[];
+  /** The whole change is independent of the edit. */
+  pending?: boolean;
   held?: string;
   problem?: string;
 }

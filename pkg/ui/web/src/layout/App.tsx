@@ -5,8 +5,10 @@ import { connection } from '../live/hooks';
 import { useChosenNamespaces, useNamespaces } from '../session/namespaces';
 import { startSession, useSessionState } from '../session/store';
 import { Shell, useTitle } from './Shell';
+import { UnsavedGuard } from './Unsaved';
 
 const SignIn = lazy(() => import('../session/SignIn'));
+const SignInAgain = lazy(() => import('../session/SignInAgain'));
 const NamespaceChooser = lazy(() => import('../session/NamespaceChooser'));
 
 /** Shows the page of the URL to a user who has signed in. Otherwise it asks for that first, and the URL stays. */
@@ -28,7 +30,16 @@ export function App() {
         </Suspense>
       );
     case 'signedIn':
-      return <SignedIn key={state.session.user} />;
+      return (
+        <>
+          <SignedIn key={state.session.user} />
+          {state.expired && (
+            <Suspense>
+              <SignInAgain user={state.session.user} />
+            </Suspense>
+          )}
+        </>
+      );
   }
 }
 
@@ -57,6 +68,7 @@ function SignedIn() {
       <Suspense>
         <Outlet />
       </Suspense>
+      <UnsavedGuard />
     </Shell>
   );
 }

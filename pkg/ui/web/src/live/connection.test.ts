@@ -51,3 +51,23 @@ test('a problem that is solved during a cut does not stay', async () => {
   expect((await follow(problem, rows('one', 'id: x.5\n'))).problems).toEqual([]);
   expect((await follow(rows('one', 'id: x.5\n'), problem)).problems).toHaveLength(1);
 });
+
+test('after a new sign-in, the connection continues where it was, and keeps the rows', async () => {
+  const cursors: (string | null)[] = [];
+  const answers = [new Response(rows('one', 'id: x.5\n') + 'event: signedout\ndata: {}\n\n')];
+  vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
+    cursors.push(new Headers(init.headers).get('Last-Event-ID'));
+    const answer = answers.shift();
+    return answer ? Promise.resolve(answer) : new Promise(() => {});
+  });
+  const store = new RowStore((publish) => publish());
+  const connection = new Connection(store);
+  const close = connection.open('*');
+  await vi.waitFor(() => expect(connection.link()).toBe('reconnecting'));
+  expect(cursors).toEqual([null]);
+  connection.resume();
+  connection.resume();
+  await vi.waitFor(() => expect(cursors).toEqual([null, 'x.5']));
+  expect(store.snapshot().clusterList).toHaveLength(1);
+  close();
+});

@@ -21,7 +21,9 @@ export function backoff(attempt: number, random = Math.random()): number {
 export class Connection {
   private state: Link = 'connecting';
   private readonly listeners = new Set<() => void>();
-  private abort = new AbortController();
+  private namespaces = '';
+  private closed = AbortSignal.abort();
+  private isSignedOut = false;
   private cursor: string | undefined;
   private attempt = 0;
 
@@ -37,7 +39,9 @@ export class Connection {
   /** Opens the stream for namespaces ("*" or a list with commas). The returned function closes it. */
   open(namespaces: string): () => void {
     const abort = new AbortController();
-    this.abort = abort;
+    this.namespaces = namespaces;
+    this.closed = abort.signal;
+    this.isSignedOut = false;
     this.cursor = undefined;
     this.attempt = 0;
     this.set('connecting');
@@ -48,13 +52,26 @@ export class Connection {
     };
   }
 
+  /** Continues after a new sign-in of the same user. The rows stay in between. */
+  resume() {
+    if (!this.isSignedOut || this.closed.aborted) return;
+    this.isSignedOut = false;
+    this.attempt = 0;
+    void this.run(this.namespaces, this.closed);
+  }
+
   private async run(namespaces: string, closed: AbortSignal) {
     while (!closed.aborted) {
       let wait = 0;
       try {
         await this.read(namespaces, closed);
       } catch (error) {
-        if (closed.aborted || (error instanceof ApiError && error.status === 401)) return;
+        if (closed.aborted) return;
+        if (error instanceof ApiError && error.status === 401) {
+          this.isSignedOut = true;
+          this.set('reconnecting');
+          return;
+        }
         wait = error instanceof ApiError && error.retryAfter ? error.retryAfter * 1000 : 0;
       }
       if (closed.aborted) return;
@@ -106,8 +123,8 @@ export class Connection {
         this.store.clearProblem(content as Problem);
         break;
       case 'signedout':
-        this.abort.abort();
         reportSignedOut();
+        throw new ApiError(401, 'Unauthorized', 'The session has ended.');
     }
     // The cursor moves after the change is in the store. A failure in between repeats the change.
     if (id) this.cursor = id;

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
-import { ApiError, getJSON } from '../api/client';
+import { getJSON, patiently } from '../api/client';
 import type { Access, Namespaces } from '../api/types';
 
 const storageKey = 'drover.namespaces';
@@ -50,15 +50,4 @@ export async function withoutAccess(names: readonly string[]): Promise<string[]>
     if ((await patiently(() => getJSON<Access>(path))).clusters === 'none') denied.push(name);
   }
   return denied;
-}
-
-/** Repeats a request that comes too early, as often as a user would wait. */
-async function patiently<T>(ask: () => Promise<T>, attempts = 10): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 429 || attempts <= 1) throw error;
-    await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000));
-    return patiently(ask, attempts - 1);
-  }
 }

@@ -2,12 +2,15 @@ import { useSyncExternalStore } from 'react';
 import { ApiError, getJSON, messageOf, postJSON, request, setCSRF, whenSignedOut } from '../api/client';
 import { queryClient } from '../api/queries';
 import type { Session } from '../api/types';
+import { forgetUnsaved } from '../lib/unsaved';
+import { connection } from '../live/hooks';
 
 export type SessionState =
   | { phase: 'loading' }
   | { phase: 'unreachable'; error: string }
   | { phase: 'signedOut'; note?: string }
-  | { phase: 'signedIn'; session: Session };
+  /** Expired means that the session has ended, but the page stays: it can hold what the user typed. */
+  | { phase: 'signedIn'; session: Session; expired?: boolean };
 
 let state: SessionState = { phase: 'loading' };
 const listeners = new Set<() => void>();
@@ -29,8 +32,7 @@ export function useSessionState(): SessionState {
 }
 
 whenSignedOut(() => {
-  if (state.phase === 'signedIn')
-    set({ phase: 'signedOut', note: 'Your session has ended. Sign in to continue here.' });
+  if (state.phase === 'signedIn' && !state.expired) set({ ...state, expired: true });
 });
 
 /** Signs in with the token in the URL's fragment, which "drover ui" prints, or continues a session. */
@@ -56,9 +58,25 @@ const post = (token: string) => postJSON<Session>('session', { token });
 
 export async function signIn(token: string) {
   const session = await post(token);
-  // The answers can belong to another user.
+  if (state.phase !== 'signedIn') {
+    // The answers can belong to another user.
+    queryClient.clear();
+    set({ phase: 'signedIn', session });
+  } else if (session.user === state.session.user) {
+    set({ phase: 'signedIn', session });
+    connection.resume();
+    await queryClient.invalidateQueries();
+  } else {
+    // What is on the page belongs to another user.
+    forgetUnsaved();
+    location.reload();
+  }
+}
+
+/** Leaves the page of a session that has ended. */
+export function leave() {
   queryClient.clear();
-  set({ phase: 'signedIn', session });
+  set({ phase: 'signedOut' });
 }
 
 export async function signOut() {

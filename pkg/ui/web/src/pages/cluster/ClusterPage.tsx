@@ -13,6 +13,7 @@ import { announce } from '../../lib/announce';
 import { countMachines, toneOf } from '../../lib/states';
 import { useCluster, useMachines, useSynced } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
+import { Actions } from './Actions';
 import { EventsTab } from './EventsTab';
 import { LogTab } from './LogTab';
 import { MachinesTab } from './MachinesTab';
@@ -131,6 +132,7 @@ function Header({ cluster }: { cluster: Cluster }) {
         </span>
         <div className="grow" />
         <Downloads namespace={namespace} name={name} />
+        <Actions cluster={cluster} />
       </div>
       <dl className="cluster-facts">
         <div>

@@ -1,99 +1,199 @@
-import { history, historyKeymap, standardKeymap } from '@codemirror/commands';
-import { HighlightStyle, foldGutter, foldKeymap, syntaxHighlighting } from '@codemirror/language';
-import { yaml } from '@codemirror/lang-yaml';
-import { search, searchKeymap } from '@codemirror/search';
-import { Annotation, EditorState, Transaction } from '@codemirror/state';
-import { EditorView, keymap, lineNumbers } from '@codemirror/view';
-import { tags } from '@lezer/highlight';
+import { Button } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { useObjectText } from '../../api/queries';
-import { Command } from '../../components/Command';
-import { Failure } from '../../components/Notice';
-import { styleNonce } from '../../theme';
+import { ApiError } from '../../api/client';
+import { useAccess, useClusterSchema } from '../../api/queries';
+import { loadManifest, type Manifest } from '../../change/api';
+import { ChangePanel } from '../../change/ChangePanel';
+import { Diff } from '../../change/Diff';
+import { goneOf } from '../../change/effects';
+import { useChange } from '../../change/useChange';
+import { Failure, Notice } from '../../components/Notice';
+import { YamlEditor, type EditorHandle } from '../../editor/YamlEditor';
+import { useUnsaved } from '../../lib/unsaved';
 import type { ClusterName } from './ClusterPage';
 import { Placeholder } from './OverviewTab';
-import { Preview } from './Preview';
 
-/** Marks texts that the user did not type. */
-const fromServer = Annotation.define<boolean>();
+const every10s = 10_000;
 
-// The colours are variables, so the view follows a change of the colour scheme.
-const colours = HighlightStyle.define([
-  { tag: tags.definition(tags.propertyName), color: 'var(--busy)' },
-  { tag: tags.propertyName, color: 'var(--busy)' },
-  { tag: [tags.string, tags.content], color: 'var(--text)' },
-  { tag: [tags.number, tags.bool, tags.null], color: 'var(--paused)' },
-  { tag: [tags.lineComment, tags.meta], color: 'var(--dim)' },
-]);
+/** The page asks for the manifest again after ten seconds, whatever the answer was. */
+const ignore = () => undefined;
 
-const look = EditorView.theme({
-  '&': { fontSize: '12.5px', backgroundColor: 'transparent', color: 'var(--text)' },
-  '.cm-scroller': { fontFamily: 'var(--mono)' },
-  '.cm-gutters': { backgroundColor: 'transparent', color: 'var(--dim)', border: 'none' },
-  '.cm-panels': { backgroundColor: 'var(--raised)', color: 'var(--text)' },
-  '&.cm-focused': { outline: '2px solid var(--busy)', outlineOffset: '2px' },
-});
+/** An edit that has not been written. It stays when the Cluster changes. */
+interface Edit {
+  text: string;
+  /** The manifest that the user has begun with. */
+  base: Manifest;
+  /** The version of the cluster for which the user has kept the text. */
+  kept?: string;
+}
 
-const extensions = [
-  lineNumbers(),
-  foldGutter(),
-  yaml(),
-  syntaxHighlighting(colours),
-  look,
-  search({ top: true }),
-  // The key Tab leaves the editor, so that a keyboard user is not caught in it.
-  keymap.of([...searchKeymap, ...foldKeymap, ...historyKeymap, ...standardKeymap]),
-  EditorView.lineWrapping,
-  EditorView.cspNonce.of(styleNonce),
-  history(),
-  EditorView.contentAttributes.of({ 'aria-label': 'Manifest', tabindex: '0' }),
-];
+/** The manifest of the cluster, with an editor, and the effect of an edit beside it. */
+export default function YamlTab(props: ClusterName) {
+  const { namespace, name } = props;
+  const key = ['manifest', namespace, name];
+  const { data, error, refetch } = useQuery({
+    queryKey: key,
+    queryFn: ({ signal }) => loadManifest({ namespace, name }, signal),
+    refetchInterval: every10s,
+  });
+  const client = useQueryClient();
+  if (!data) return error ? <Failure error={error} retry={refetch} /> : <Placeholder lines={12} />;
+  const reload = async () => {
+    const manifest = await loadManifest({ namespace, name });
+    client.setQueryData(key, manifest);
+    return manifest;
+  };
+  return <Editor {...props} live={data} reload={reload} />;
+}
 
-/** The manifest of the cluster. A user can edit it to see what a change would do. */
-export default function YamlTab({ namespace, name }: ClusterName) {
-  const { data, error, refetch } = useObjectText('clusters', namespace, name, 'manifest');
-  const box = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView>(null);
-  const [edited, setEdited] = useState(false);
-  const [editable, setEditable] = useState(false);
-  const loaded = data !== undefined;
+interface EditorProps extends ClusterName {
+  live: Manifest;
+  /** Reads the manifest again. */
+  reload: () => Promise<Manifest>;
+}
+
+/** The edit, and what happens to it when the user or another one changes the cluster. */
+function useEdit({ namespace, name, live, reload }: EditorProps) {
+  const change = useChange({ namespace, name });
+  const [edit, setEdit] = useState<Edit>();
+  const text = edit?.text ?? live.text;
+  const isWritten = change.phase === 'applied' && change.text === text;
+  const isEdited = edit !== undefined && edit.text !== edit.base.text && !isWritten;
+  // An answer with early problems has seen nothing.
+  const seen = change.answer?.seen || live.seen;
+  const isOutdated = isEdited && (live.seen !== edit.base.seen || ![edit.base.seen, edit.kept].includes(seen));
+  const hasChanged = change.error instanceof ApiError && change.error.status === 412;
   useEffect(() => {
-    if (!loaded || !box.current) return;
-    const edits = EditorView.updateListener.of((update) => {
-      if (update.docChanged) setEdited(!update.transactions.some((t) => t.annotation(fromServer)));
-    });
-    const may = [EditorState.readOnly.of(!editable), EditorView.editable.of(editable)];
-    view.current = new EditorView({ extensions: [...extensions, ...may, edits], parent: box.current });
-    if (editable) view.current.focus();
-    return () => view.current?.destroy();
-  }, [loaded, editable]);
-  const show = (text = '') =>
-    view.current?.dispatch({
-      changes: { from: 0, to: view.current.state.doc.length, insert: text },
-      annotations: [fromServer.of(true), Transaction.addToHistory.of(false)],
-    });
-  useEffect(() => {
-    // An edit stays when the Cluster changes.
-    if (!edited && data !== view.current?.state.doc.toString()) show(data);
-  }, [data, edited, editable]);
-  if (!loaded) return error ? <Failure error={error} retry={refetch} /> : <Placeholder lines={12} />;
+    if (hasChanged) void reload().catch(ignore);
+  }, [hasChanged]);
+  useUnsaved(isEdited);
+  const discard = () => {
+    setEdit(undefined);
+    change.reset();
+  };
+  const keep = (base: Manifest) => setEdit({ text, base, kept: change.answer?.seen });
+  // The user can type on while the page reads what it has written.
+  const follow = (base: Manifest) =>
+    setEdit((now) => (now && now.text !== text ? { text: now.text, base } : undefined));
+  return {
+    change,
+    text,
+    isEdited,
+    isOutdated,
+    /** The text that can be previewed. */
+    toWrite: isEdited || isWritten ? text : undefined,
+    type: (next: string) => setEdit({ base: live, ...edit, text: next }),
+    discard,
+    load: () => void reload().then(discard, ignore),
+    keep: () => void reload().then(keep, ignore),
+    written: () => void reload().then(follow, ignore),
+  };
+}
+
+function Editor(props: EditorProps) {
+  const { data: access } = useAccess(props.namespace);
+  const { data: schema } = useClusterSchema();
+  const edit = useEdit(props);
+  const editor = useRef<EditorHandle>(null);
+  const [isTrial, setTrial] = useState(false);
+  const mayEdit = access?.clusters === 'edit';
+  const isReader = access !== undefined && !mayEdit && !isTrial;
+  return (
+    <div className="yaml-edit">
+      <YamlEditor
+        ref={editor}
+        value={edit.text}
+        onChange={edit.type}
+        problems={edit.change.answer?.problems}
+        schema={schema}
+        readOnly={!(mayEdit || isTrial) || edit.change.phase === 'applying'}
+      />
+      <div className="yaml-side">
+        {isReader ? (
+          <ReadOnly namespace={props.namespace} onTry={() => setTrial(true)} />
+        ) : (
+          <Side edit={edit} live={props.live} jump={(line, column) => editor.current?.jump(line, column)} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+interface SideProps {
+  edit: ReturnType<typeof useEdit>;
+  live: Manifest;
+  jump: EditorHandle['jump'];
+}
+
+/** What stands beside the editor: the preview of the edit, and what to do about foreign edits. */
+function Side({ edit, live, jump }: SideProps) {
+  const { change, isEdited, isOutdated } = edit;
+  const gone = change.answer && goneOf(change.answer);
   return (
     <>
-      <Preview
-        namespace={namespace}
-        name={name}
-        editable={editable}
-        edit={() => setEditable(true)}
-        edited={edited}
-        read={() => view.current?.state.doc.toString() ?? ''}
-        leave={() => {
-          show(data);
-          setEditable(false);
-        }}
+      {gone && <Notice tone="bad">{gone}</Notice>}
+      {isOutdated && !gone && <Outdated load={edit.load} keep={edit.keep} />}
+      <ChangePanel
+        change={change}
+        text={edit.toWrite}
+        onJump={jump}
+        onApplied={edit.written}
+        unconfirmed={isOutdated || !!gone}
+        extra={
+          isEdited && (
+            <Button variant="default" onClick={edit.discard} disabled={change.phase === 'applying'}>
+              Discard the edit
+            </Button>
+          )
+        }
       />
-      <div className="card yaml" ref={box} />
-      <p className="dim edit-hint">To change the cluster:</p>
-      <Command text={`kubectl -n ${namespace} edit clusters.provisioning.cattle.io ${name}`} />
+      {!isEdited && change.phase === 'idle' && (
+        <p className="dim">Edit the manifest, then preview what the edit does to each machine.</p>
+      )}
+      {isEdited && <Compare before={live.text} after={edit.text} />}
     </>
+  );
+}
+
+function ReadOnly({ namespace, onTry }: { namespace: string; onTry: () => void }) {
+  return (
+    <Notice
+      tone="off"
+      action={
+        <Button size="compact-sm" variant="default" onClick={onTry}>
+          Try an edit
+        </Button>
+      }
+    >
+      You may not change clusters in {namespace}, so the manifest is read only. You can preview an edit.
+    </Notice>
+  );
+}
+
+function Outdated({ load, keep }: { load: () => void; keep: () => void }) {
+  return (
+    <Notice tone="warn">
+      The cluster has changed since you began to edit. Your text would undo that change.
+      <div className="change-bar">
+        <Button size="compact-sm" variant="default" onClick={load}>
+          Load the new manifest
+        </Button>
+        <Button size="compact-sm" variant="default" onClick={keep}>
+          Keep my text
+        </Button>
+      </div>
+    </Notice>
+  );
+}
+
+/** The difference between the cluster as it is and the text. */
+function Compare({ before, after }: { before: string; after: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Compare with the cluster</summary>
+      {isOpen && <Diff before={before} after={after} />}
+    </details>
   );
 }

@@ -1,4 +1,5 @@
-import type { PreviewReport } from '../../api/types';
+import type { PreviewReport } from '../api/types';
+import type { PreviewAnswer } from './api';
 
 /** The effects on a machine, the strongest last. */
 const effects: Record<string, string> = {
@@ -30,3 +31,18 @@ export function changedMachines(report: PreviewReport) {
     .filter((machine) => machine.class !== 'None' || machine.problem || machine.held)
     .sort((a, b) => (a.stage ?? 0) - (b.stage ?? 0));
 }
+
+/** Texts that concern the whole edit: oddities of the configuration, operations that wait, and notes. */
+export function textsOf(report: PreviewReport): string[] {
+  return [
+    ...(report.warnings ?? []).map(({ field, message }) => `${field}: ${message}`),
+    ...(report.operations ?? []).flatMap(({ field, problem, stuck, held }) => {
+      const why = problem ?? stuck ?? held;
+      return why ? [`${field}: ${why}`] : [];
+    }),
+  ];
+}
+
+/** Says that the cluster of an edit is gone. A write would make it again. */
+export const goneOf = (answer: PreviewAnswer) =>
+  answer.report?.new ? 'The cluster no longer exists. This page does not create it again.' : undefined;

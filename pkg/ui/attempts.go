@@ -1,0 +1,46 @@
+package ui
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+const (
+	// attemptHeader names one attempt of a page to write.
+	attemptHeader = "Idempotency-Key"
+	// attemptTime is longer than a browser waits before it sends a request again.
+	attemptTime = 10 * time.Minute
+	// knownAttempts limits the attempts that a server remembers, and longestAttempt the length of their names.
+	knownAttempts, longestAttempt = 4096, 64
+)
+
+// attempts remembers writes that have begun. A browser sends a request again by itself if a connection that it had used
+// before ends without an answer. The second request must not begin, and the page must learn of the first.
+type attempts struct {
+	mu    sync.Mutex
+	known *cache.LRUExpireCache
+}
+
+func newAttempts() *attempts { return &attempts{known: cache.NewLRUExpireCache(knownAttempts)} }
+
+// begin refuses an attempt of a user that has begun before. A request without a name is always new.
+func (a *attempts) begin(user string, r *http.Request) error {
+	name := r.Header.Get(attemptHeader)
+	if name == "" {
+		return nil
+	}
+	if len(name) > longestAttempt {
+		return invalid(attemptHeader + " is too long")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := [2]string{user, name}
+	if _, known := a.known.Get(key); known {
+		return failure{http.StatusBadGateway, reasonUnknown, "the answer to this write was lost", 0}
+	}
+	a.known.Add(key, true, attemptTime)
+	return nil
+}
