@@ -27,11 +27,28 @@ async function edit(page, change) {
   await paste(page, change(await manifestOf(page, namespace, name)));
 }
 
-const withLabel = (label) => (text) => text.replace('\nmetadata:\n', `\nmetadata:\n  labels:\n    ${label}\n`);
+/** Adds a label of the Cluster, which can have labels already. */
+const withLabel = (label) => (text) =>
+  /\n {2}labels:\n/.test(text)
+    ? text.replace('\n  labels:\n', `\n  labels:\n    ${label}\n`)
+    : text.replace('\nmetadata:\n', `\nmetadata:\n  labels:\n    ${label}\n`);
 
 /** Reads a text of the editor. The editor keeps only visible lines, so the text must be near its beginning. */
 async function holds(page, text) {
   truth(`the editor holds ${text}`, (await editor(page).innerText()).includes(text), await editor(page).innerText());
+}
+
+/** The editor offers fields and values of the schema, and the key Tab leaves it. */
+async function completion(page) {
+  await edit(page, () => 'kind: Cluster\nspec:\n  kubernetesV');
+  await page.keyboard.press('Control+Space');
+  const option = await see(page.getByRole('option', { name: /^kubernetesVersion/ }));
+  await see(page.locator('.cm-completionInfo'));
+  await option.click();
+  await holds(page, 'kubernetesVersion: ');
+  await see(page.locator('.field-help').getByText('spec.kubernetesVersion'));
+  await page.keyboard.press('Tab');
+  equal('Tab leaves the editor', await editor(page).evaluate((e) => e === document.activeElement), false);
 }
 
 async function mistakes(page) {
@@ -193,6 +210,7 @@ async function foreignEdit(page) {
 
 await test(async (browser) => {
   const page = await signedIn(browser);
+  await completion(page);
   await mistakes(page);
   await leaving(page);
   await viewer(browser);
