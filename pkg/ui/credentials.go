@@ -55,6 +55,10 @@ func (u *ui) postCredential(w http.ResponseWriter, r *http.Request, c *caller) e
 	if err != nil {
 		return err
 	}
+	// A second request would make a second credential, because the server chooses the name.
+	if err := u.attempts.begin(c.user, r); err != nil {
+		return err
+	}
 	name := request.Name
 	if name == "" {
 		name = credential.NamePrefix + rand.String(suffixLength)

@@ -117,6 +117,27 @@ func TestCredentials_AreCreatedAndReplacedAndNeverShown(t *testing.T) {
 	}
 }
 
+// A browser repeats a request whose connection ends without an answer.
+func TestCredentials_ARepeatedRequestMakesNoSecondOne(t *testing.T) {
+	f := newFakeAPI(t, sim()...)
+	k := keeps(t, f)
+	data, err := json.Marshal(newCredential(nil))
+	check(t, err)
+	post := func() *httptest.ResponseRecorder {
+		k.relax()
+		r := k.request(http.MethodPost, credentialsPath, string(data))
+		r.Header.Set(attemptHeader, "one")
+		return k.do(r)
+	}
+	if got := post(); got.Code != http.StatusCreated {
+		t.Fatalf("got %d %s", got.Code, got.Body)
+	}
+	wants(t, post(), http.StatusBadGateway, reasonUnknown)
+	if got := f.sent(); len(got) != 1 {
+		t.Errorf("writes %v", got)
+	}
+}
+
 func TestCredentials_RefuseWhatTheDriverDoesNotTake(t *testing.T) {
 	f := newFakeAPI(t, sim()...)
 	k := keeps(t, f)

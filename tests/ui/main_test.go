@@ -37,7 +37,12 @@ func kube(t *testing.T) kubernetes.Interface {
 // token creates a ServiceAccount without permissions and returns a token of it.
 func token(t *testing.T, namespace, name string) string {
 	t.Helper()
-	accounts := kube(t).CoreV1().ServiceAccounts(namespace)
+	return tokenOf(t, kube(t), namespace, name)
+}
+
+func tokenOf(t *testing.T, client kubernetes.Interface, namespace, name string) string {
+	t.Helper()
+	accounts := client.CoreV1().ServiceAccounts(namespace)
 	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		metav1.CreateOptions{})
 	check(t, err)
@@ -51,15 +56,20 @@ func token(t *testing.T, namespace, name string) string {
 // administrator returns a token of an account that may do everything.
 func administrator(t *testing.T, namespace string) string {
 	t.Helper()
+	return administratorOf(t, kube(t), namespace)
+}
+
+func administratorOf(t *testing.T, client kubernetes.Interface, namespace string) string {
+	t.Helper()
 	name := "admin-of-" + namespace
-	bindings := kube(t).RbacV1().ClusterRoleBindings()
+	bindings := client.RbacV1().ClusterRoleBindings()
 	_, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "admin"}},
 	}, metav1.CreateOptions{})
 	check(t, err)
-	return token(t, namespace, "admin")
+	return tokenOf(t, client, namespace, "admin")
 }
 
 // viewer returns a token of an account that may read the objects that the UI shows, in one namespace.

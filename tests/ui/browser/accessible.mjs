@@ -31,10 +31,13 @@ async function check(page, name, scheme) {
   await until(
     `${name}, ${scheme}, fits`,
     async () => {
-      const extra = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      return extra > 0 ? `the page is ${extra} px wider than the window` : '';
+      const { extra, widest } = await page.evaluate(() => {
+        const { scrollWidth, clientWidth } = document.documentElement;
+        const right = (element) => element.getBoundingClientRect().right;
+        const [last] = [...document.body.querySelectorAll('*')].sort((a, b) => right(b) - right(a));
+        return { extra: scrollWidth - clientWidth, widest: `${last.tagName} ${last.className} ${last.textContent}` };
+      });
+      return extra > 0 ? `the page is ${extra} px wider than the window: ${widest}` : '';
     },
     2_000,
   ).catch((error) => problems.push(error.message));

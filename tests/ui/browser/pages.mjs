@@ -25,10 +25,33 @@ export const pagesOf = (namespace, name) => {
         await see(page.getByRole('heading', { name: 'Plan' }));
       },
     },
+    {
+      name: 'snapshots',
+      path: `${cluster}?tab=snapshots`,
+      ready: (page) => page.locator('.snapshots, .empty'),
+    },
     { name: 'events', path: `${cluster}?tab=events`, ready: (page) => page.locator('.events, .empty') },
     { name: 'log', path: `${cluster}?tab=log`, ready: (page) => page.locator('.log, .empty') },
     { name: 'yaml', path: `${cluster}?tab=yaml`, ready: (page) => page.getByLabel('Manifest') },
     { name: 'administration', path: '/ui/administration', ready: (page) => page.getByText('Node drivers') },
+    {
+      name: 'create',
+      path: `/ui/create?namespace=${namespace}`,
+      ready: (page) => page.locator('.create-manifest .cm-line').filter({ hasText: 'kind: Cluster' }),
+      then: async (page) => {
+        await page.getByRole('button', { name: 'Preview', exact: true }).click();
+        await see(page.getByText('A cluster needs a name.'));
+      },
+    },
+    {
+      name: 'new credential',
+      path: '/ui/administration',
+      ready: (page) => page.getByRole('button', { name: 'New credential' }),
+      then: async (page) => {
+        await page.getByRole('button', { name: 'New credential' }).click();
+        await see(page.getByRole('button', { name: 'Create the credential' }));
+      },
+    },
     {
       name: 'no such cluster',
       path: `/ui/clusters/${namespace}/gone`,

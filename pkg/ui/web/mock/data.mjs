@@ -166,6 +166,25 @@ function machine(owner, pool, index) {
   };
 }
 
+/** A new cluster of existing hosts. */
+function ofHosts() {
+  const created = ago(95);
+  return {
+    namespace: 'fleet-default',
+    name: 'edge',
+    id: 'c-m-4hx8d2qk',
+    state: 'Waiting',
+    reason: 'RoleMissing',
+    message: 'waiting for at least one host of each role: etcd, control plane, worker',
+    since: created,
+    created,
+    version: 'v1.36.2+k3s1',
+    distribution: 'k3s',
+    conditions: [],
+    stages: [{ name: 'objects', begin: created, end: after(created, 2) }],
+  };
+}
+
 export function makeFleet(count) {
   const clusters = [],
     machines = [];
@@ -177,11 +196,12 @@ export function makeFleet(count) {
   };
   if (count > 0) add(cluster('fleet-default', 'demo', ['Failed', 'EtcdMembersUnhealthy', failures[0][1]], 3600 * 5));
   if (count > 1) add(cluster('fleet-default', 'dev', ['Waiting', 'ConfiguringNodes', waits[0][1]], 320));
-  for (let i = 2; i < count; i++) {
+  for (let i = 2; i < count - 1; i++) {
     const verdict = decide();
     const age = verdict[0] === 'Waiting' ? 60 + random() * 1200 : 3600 + random() * 86400 * 200;
     add(cluster(pick(namespaces), `${pick(teams)}-${pick(places)}-${String(i).padStart(3, '0')}`, verdict, age));
   }
+  if (count > 2) add(ofHosts());
   return { namespaces, clusters, machines };
 }
 

@@ -45,6 +45,31 @@ const pages = [
     click: '.machine:has-text("Unhealthy") >> nth=0',
     then: '.failed',
   },
+  { name: 'cluster-snapshots', server: 'full', path: `${demo}?tab=snapshots`, ready: '.snapshots' },
+  {
+    name: 'cluster-restore',
+    server: 'full',
+    path: `${demo}?tab=snapshots`,
+    ready: '.snapshots',
+    click: ['.snapshots button >> nth=3', 'text=Data and configuration', 'dialog >> text=Preview'],
+    then: 'dialog >> text=to confirm',
+  },
+  {
+    name: 'cluster-rotate',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Rotate certificates', 'dialog >> text=Preview'],
+    then: '.effect-summary',
+  },
+  {
+    name: 'cluster-delete',
+    server: 'full',
+    path: demo,
+    ready: 'text=What to do',
+    click: ['text=Actions', 'text=Delete the cluster'],
+    then: 'text=Holds the deletion',
+  },
   { name: 'cluster-events', server: 'full', path: `${demo}?tab=events`, ready: '.events' },
   { name: 'cluster-log', server: 'full', path: `${demo}?tab=log`, ready: '.log' },
   { name: 'cluster-yaml', server: 'full', path: `${demo}?tab=yaml`, ready: '.cm-line' },
@@ -93,6 +118,38 @@ const pages = [
     click: 'role=menuitem[name="Kubernetes version"]',
     then: 'text=The manifest has',
   },
+  {
+    name: 'cluster-hosts',
+    server: 'full',
+    path: '/ui/clusters/fleet-default/edge',
+    ready: '.registration-commands .command',
+  },
+  { name: 'create', server: 'full', path: '/ui/create', ready: '.create-manifest' },
+  {
+    name: 'create-pools',
+    server: 'full',
+    path: '/ui/create',
+    ready: '.create-manifest',
+    select: ['Machines', 'amazonec2'],
+    click: 'text=more fields',
+    then: 'text=VPC ID',
+  },
+  {
+    name: 'create-problems',
+    server: 'full',
+    path: '/ui/create',
+    ready: '.create-manifest',
+    click: 'role=button[name="Preview"]',
+    then: 'text=A cluster needs a name',
+  },
+  {
+    name: 'credential',
+    server: 'full',
+    path: '/ui/administration',
+    ready: '.plot canvas',
+    click: 'text=New credential',
+    then: 'dialog',
+  },
   { name: 'cluster-gone', server: 'full', path: '/ui/clusters/fleet-default/gone', ready: 'text=does not exist' },
   { name: 'administration', server: 'full', path: '/ui/administration', ready: '.plot canvas' },
 ].filter((page) => page.name.includes(flags.only));
@@ -128,12 +185,13 @@ async function open(context, page, origin) {
     await tab.getByRole('button', { name: 'Sign in' }).click();
   }
   await tab.waitForSelector(page.ready);
+  if (page.select) await tab.getByLabel(page.select[0], { exact: true }).selectOption(page.select[1]);
   if (page.type) {
     await tab.click(page.type[0]);
     await tab.keyboard.type(page.type[1] ?? '');
   }
   if (page.click) {
-    await tab.click(page.click);
+    for (const each of [page.click].flat()) await tab.click(each);
     await tab.waitForSelector(page.then);
   }
   await tab.waitForTimeout(500);

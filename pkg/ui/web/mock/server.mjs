@@ -11,7 +11,9 @@ import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as answers from './answers.mjs';
 import * as changes from './changes.mjs';
+import * as create from './create.mjs';
 import { makeFleet } from './data.mjs';
+import * as operate from './operate.mjs';
 
 const { values: flags } = parseArgs({
   options: {
@@ -116,7 +118,13 @@ function change() {
     if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
 }
 
-function clusterAnswer(namespace, name, what, text) {
+function add(row) {
+  fleet.clusters.push(row);
+  for (const stream of streams)
+    if (seen(stream, row)) send(stream, 'rows', { kind: 'clusters', put: [row], gone: [] });
+}
+
+function clusterAnswer([namespace, , name, what, ...rest], query, text) {
   const row = find(fleet.clusters, namespace, name);
   if (!row) return problem(404, 'NotFound', `Cluster ${namespace}/${name} does not exist`);
   const machines = fleet.machines.filter((m) => m.namespace === namespace && m.cluster === name);
@@ -135,6 +143,12 @@ function clusterAnswer(namespace, name, what, text) {
       return changes.previewOf(row, machines, text);
     case 'manifest':
       return { status: 200, text: answers.manifest(row), headers: changes.manifestHeaders };
+    case 'snapshots':
+      return operate.snapshotAnswer(row, rest[0], query.get('config'));
+    case 'operations':
+      return operate.operations();
+    case 'removal':
+      return { status: 200, body: operate.removal(row, machines) };
     case 'kubeconfig':
       return { status: 200, text: 'apiVersion: v1\nkind: Config\n' };
     case 'supportbundle':
@@ -149,7 +163,7 @@ function machineAnswer(namespace, name, what) {
   return what === 'plan' ? { status: 200, body: answers.plan(row) } : { status: 200, text: answers.machineLog(row) };
 }
 
-function answer(path, text) {
+function answer(path, query, text) {
   const parts = path.split('/').map(decodeURIComponent);
   if (parts[0] === 'administration') return { status: 200, body: answers.administration() };
   if (path === 'releases') return changes.releases();
@@ -163,7 +177,7 @@ function answer(path, text) {
   const may = flags.tenant ? 'view' : 'edit';
   if (parts[2] === 'access')
     return { status: 200, body: { clusters: fleet.namespaces.includes(parts[1]) ? may : 'none' } };
-  if (parts[2] === 'clusters') return clusterAnswer(parts[1], parts[3], parts[4], text);
+  if (parts[2] === 'clusters') return clusterAnswer(parts.slice(1), query, text);
   if (parts[2] === 'machines') return machineAnswer(parts[1], parts[3], parts[4]);
   return problem(404, 'NotFound', 'no such page');
 }
@@ -199,7 +213,11 @@ async function handle(request, response) {
   if (path === 'session') out = await sessionAnswer(request, response, signedIn);
   else if (!signedIn) out = problem(401, 'Unauthorized', 'sign in first');
   else if (path === 'stream') return openStream(request, response, url.searchParams);
-  else out = answer(path, await bodyOf(request));
+  else {
+    const text = await bodyOf(request);
+    const query = url.searchParams;
+    out = create.answer(request.method, path, query, text, fleet, add) ?? answer(path, query, text);
+  }
   response.writeHead(out.status, { ...out.headers, 'Content-Type': out.text ? 'text/plain' : 'application/json' });
   response.end(out.text ?? (out.body && JSON.stringify(out.body)));
 }

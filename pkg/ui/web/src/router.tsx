@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirec
 import { App, NotFound, PageError } from './layout/App';
 import { readClusterSearch } from './pages/cluster/search';
 import { readClustersSearch } from './pages/clusters/search';
+import { readCreateSearch } from './pages/create/search';
 
 const root = createRootRoute({ component: App, notFoundComponent: NotFound });
 
@@ -27,6 +28,13 @@ const cluster = createRoute({
   component: lazyRouteComponent(() => import('./pages/cluster/ClusterPage'), 'ClusterPage'),
 });
 
+const create = createRoute({
+  getParentRoute: () => root,
+  path: '/create',
+  validateSearch: readCreateSearch,
+  component: lazyRouteComponent(() => import('./pages/create/CreatePage'), 'CreatePage'),
+});
+
 const administration = createRoute({
   getParentRoute: () => root,
   path: '/administration',
@@ -34,7 +42,7 @@ const administration = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([index, clusters, cluster, administration]),
+  routeTree: root.addChildren([index, clusters, cluster, create, administration]),
   basepath: '/ui',
   defaultPreload: 'intent',
   defaultErrorComponent: PageError,

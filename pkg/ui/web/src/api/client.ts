@@ -91,7 +91,16 @@ export async function patiently<T>(ask: () => Promise<T>, attempts = 10): Promis
 
 /** Saves an answer as a file. A link would save the text of an error as well. */
 export async function download(path: string, file: string) {
-  const url = URL.createObjectURL(await (await request(path)).blob());
+  save(await (await request(path)).blob(), file);
+}
+
+/** Saves a text of the page as a file. */
+export function saveText(text: string, file: string) {
+  save(new Blob([text], { type: 'text/plain' }), file);
+}
+
+function save(content: Blob, file: string) {
+  const url = URL.createObjectURL(content);
   const link = document.createElement('a');
   link.href = url;
   link.download = file;

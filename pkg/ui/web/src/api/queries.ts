@@ -73,11 +73,15 @@ export function useAdministration() {
 
 const rarely = 300_000;
 
+const isNamespace = (text: string) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
+
 /** What the user may do with clusters of a namespace. */
 export function useAccess(namespace: string) {
   return useQuery({
     queryKey: ['access', namespace],
     queryFn: ({ signal }) => getJSON<Access>(`namespaces/${encodeURIComponent(namespace)}/access`, signal),
+    // A form may hold anything.
+    enabled: isNamespace(namespace),
     staleTime: 60_000,
   });
 }

@@ -58,8 +58,9 @@ export function ChangePanel(props: Props) {
         </Button>
         {extra}
       </div>
-      <Answer {...props} />
+      {/* Beside the buttons, because an answer can be long. */}
       {canApply && children}
+      <Answer {...props} />
     </div>
   );
 }

@@ -89,8 +89,8 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
   };
 }
 
-/** A random name. Pages without HTTPS have no other source of randomness. */
-const randomName = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('');
+/** A random name for an attempt. Pages without HTTPS have no other source of randomness. */
+export const randomName = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('');
 
 /** Reports whether a write with this error may have taken effect. Every other refusal comes before the write. */
 export function isUnknown(error: unknown): boolean {

@@ -11,7 +11,7 @@ import {
   setProtected,
   setVersion,
 } from './edits';
-import { removeAt, setAt } from './yaml';
+import { removeAt, setAt, valueAt } from './yaml';
 
 const manifest = `# The shop's cluster.
 apiVersion: provisioning.cattle.io/v1
@@ -145,4 +145,10 @@ test('a block of text and a list are replaced as a whole', () => {
   expect(next).toBe('kind: Cluster\nspec:\n  a: x\n  b:\n  - y\n  c: 3\n');
   expect(removeAt(next, ['spec', 'a'])).toBe('kind: Cluster\nspec:\n  b:\n  - y\n  c: 3\n');
   expect(removeAt(next, ['spec', 'gone'])).toBe(next);
+});
+
+test('a request has at least the generation that the server wants', () => {
+  expect(valueAt(bump(manifest, 'rotateCertificates', {}, 4), ['spec', 'rkeConfig', 'rotateCertificates'])).toEqual({
+    generation: 4,
+  });
 });

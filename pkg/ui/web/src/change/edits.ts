@@ -105,10 +105,13 @@ export function setLabels(text: string, next: Record<string, string>): string {
 /** The operations that a field of the cluster requests with a generation. */
 export type Operation = 'etcdSnapshotCreate' | 'etcdSnapshotRestore' | 'rotateCertificates' | 'rotateEncryptionKeys';
 
-/** Requests an operation: a generation that is higher by one, with the operation's own fields. */
-export function bump(text: string, operation: Operation, fields: Record<string, unknown> = {}): string {
+/**
+ * Requests an operation: a generation that is higher by one, with the operation's own fields. A user can remove the field
+ * of an earlier request, so the server may know that the generation must be higher.
+ */
+export function bump(text: string, operation: Operation, fields: Record<string, unknown> = {}, atLeast = 1): string {
   const path = [...rke, operation];
-  const generation = Number(valueAt(text, [...path, 'generation']) ?? 0) + 1;
+  const generation = Math.max(Number(valueAt(text, [...path, 'generation']) ?? 0) + 1, atLeast);
   return setAt(text, path, { ...fields, generation });
 }
 

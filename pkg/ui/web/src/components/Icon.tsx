@@ -43,3 +43,6 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
     </svg>
   );
 }
+
+/** The sign of a field that opens a list. */
+export const chevron = <Icon name="down" size={12} />;

@@ -1,13 +1,15 @@
 import { Link } from '@tanstack/react-router';
-import { lazy, Suspense, useMemo, type ReactNode } from 'react';
+import { lazy, Suspense, useMemo } from 'react';
 import { useAdministration } from '../../api/queries';
-import type { Administration, Part } from '../../api/types';
+import type { Administration } from '../../api/types';
 import { sentence } from '../../components/Command';
-import { Failure, Notice } from '../../components/Notice';
+import { Failure } from '../../components/Notice';
 import { Since } from '../../components/Since';
 import { ToneIcon } from '../../components/StateBadge';
 import { useClusters, useMachinesByCluster } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
+import { Credentials } from './Credentials';
+import { Denied, PartTable, Section } from './parts';
 import { stuckByReason } from './fleet';
 import './administration.css';
 
@@ -41,32 +43,6 @@ export function AdministrationPage() {
     </>
   );
 }
-
-function Section({
-  title,
-  note,
-  className = '',
-  children,
-}: {
-  title: string;
-  note?: string;
-  className?: string;
-  children: ReactNode;
-}) {
-  return (
-    <section className={`card ${className}`} aria-label={title}>
-      <div className="card-head">
-        <h2>{title}</h2>
-        {note && <span className="dim">{note}</span>}
-      </div>
-      <div className="card-body scroll-x" tabIndex={0} role="group" aria-label={title}>
-        {children}
-      </div>
-    </section>
-  );
-}
-
-const Denied = ({ error }: { error: string }) => <Notice tone="off">{sentence(error)}</Notice>;
 
 function Server({ data: { leader, versions } }: { data: Administration }) {
   return (
@@ -154,53 +130,6 @@ function Stuck() {
   );
 }
 
-interface Column<T> {
-  title: string;
-  cell: (item: T) => ReactNode;
-}
-
-function PartTable<T>({
-  title,
-  note,
-  part,
-  columns,
-  empty,
-}: {
-  title: string;
-  note?: string;
-  part: Part<T>;
-  columns: Column<T>[];
-  empty: string;
-}) {
-  const items = part.error === undefined ? (part.items ?? []) : [];
-  return (
-    <Section title={title} note={note}>
-      {part.error !== undefined && <Denied error={part.error} />}
-      {part.error === undefined && items.length === 0 && <p className="dim">{empty}</p>}
-      {items.length > 0 && (
-        <table className="plain">
-          <thead>
-            <tr>
-              {columns.map((c) => (
-                <th key={c.title}>{c.title}</th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {items.map((item, i) => (
-              <tr key={i}>
-                {columns.map((c) => (
-                  <td key={c.title}>{c.cell(item)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </Section>
-  );
-}
-
 function Drivers({ part }: { part: Administration['drivers'] }) {
   return (
     <PartTable
@@ -229,56 +158,6 @@ function Drivers({ part }: { part: Administration['drivers'] }) {
           },
         },
         { title: 'Source', cell: (d) => (d.builtin ? 'built in' : (d.url ?? '–')) },
-      ]}
-    />
-  );
-}
-
-/** A namespaced name of a cluster as a link. */
-function ClusterLink({ name }: { name: string }) {
-  const [namespace = '', cluster = ''] = name.split('/');
-  return (
-    <Link to="/clusters/$namespace/$name" params={{ namespace, name: cluster }}>
-      {name}
-    </Link>
-  );
-}
-
-function Credentials({ part }: { part: Administration['credentials'] }) {
-  return (
-    <PartTable
-      title="Cloud credentials"
-      note="Names only"
-      part={part}
-      empty="No cloud credential exists."
-      columns={[
-        {
-          title: 'Credential',
-          cell: (c) => (
-            <>
-              <b>{c.displayName || c.name}</b>
-              <div className="dim">
-                {c.namespace}/{c.name}
-              </div>
-            </>
-          ),
-        },
-        { title: 'Driver', cell: (c) => c.driver },
-        {
-          title: 'Used by',
-          cell: (c) =>
-            c.usedBy?.length ? (
-              <ul>
-                {c.usedBy.map((name) => (
-                  <li key={name}>
-                    <ClusterLink name={name} />
-                  </li>
-                ))}
-              </ul>
-            ) : (
-              <span className="dim">no cluster</span>
-            ),
-        },
       ]}
     />
   );

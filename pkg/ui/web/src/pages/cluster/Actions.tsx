@@ -1,9 +1,11 @@
 import { Button, Menu } from '@mantine/core';
-import { Fragment, lazy, Suspense, useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { useAccess } from '../../api/queries';
 import type { Cluster } from '../../api/types';
 import { Icon } from '../../components/Icon';
+import { hosts } from '../../registration/actions';
 import { hasPools, isProvisioned, type Action, type ActionGroup } from './action';
+import { deletion, operations } from './operations';
 
 const groups: ActionGroup[] = [
   {
@@ -16,6 +18,9 @@ const groups: ActionGroup[] = [
       { label: 'Labels', dialog: lazy(() => import('./forms/LabelsDialog')) },
     ],
   },
+  hosts,
+  operations,
+  deletion,
 ];
 
 /** The menu with everything that changes the cluster. */
@@ -34,22 +39,8 @@ export function Actions({ cluster }: { cluster: Cluster }) {
         </Menu.Target>
         <Menu.Dropdown>
           {access && !mayEdit && <Menu.Label>You may not change clusters in {cluster.namespace}.</Menu.Label>}
-          {groups.map(({ label, actions }) => (
-            <Fragment key={label}>
-              <Menu.Label>{label}</Menu.Label>
-              {actions
-                .filter(({ isFor }) => isFor?.(cluster) ?? true)
-                .map((action) => (
-                  <Menu.Item
-                    key={action.label}
-                    color={action.danger ? 'red' : undefined}
-                    disabled={!mayEdit}
-                    onClick={() => setOpen(action)}
-                  >
-                    {action.label}
-                  </Menu.Item>
-                ))}
-            </Fragment>
+          {groups.map((group) => (
+            <Entries key={group.label} group={group} cluster={cluster} mayEdit={mayEdit} onOpen={setOpen} />
           ))}
         </Menu.Dropdown>
       </Menu>
@@ -58,6 +49,35 @@ export function Actions({ cluster }: { cluster: Cluster }) {
           <Dialog cluster={cluster} onClose={() => setOpen(undefined)} />
         </Suspense>
       )}
+    </>
+  );
+}
+
+interface EntriesProps {
+  group: ActionGroup;
+  cluster: Cluster;
+  mayEdit: boolean;
+  onOpen: (action: Action) => void;
+}
+
+/** The entries of a group that are for this cluster. The reason why they are impossible stands above them. */
+function Entries({ group, cluster, mayEdit, onOpen }: EntriesProps) {
+  const actions = group.actions.filter(({ isFor }) => isFor?.(cluster) ?? true);
+  if (actions.length === 0) return null;
+  const obstacles = [...new Set(actions.map(({ obstacle }) => obstacle?.(cluster) ?? ''))].filter(Boolean);
+  return (
+    <>
+      <Menu.Label>{[group.label, ...obstacles].join(': ')}</Menu.Label>
+      {actions.map((action) => (
+        <Menu.Item
+          key={action.label}
+          color={action.danger ? 'red' : undefined}
+          disabled={!mayEdit || !!action.obstacle?.(cluster)}
+          onClick={() => onOpen(action)}
+        >
+          {action.label}
+        </Menu.Item>
+      ))}
     </>
   );
 }

@@ -17,10 +17,13 @@ import { Actions } from './Actions';
 import { EventsTab } from './EventsTab';
 import { LogTab } from './LogTab';
 import { MachinesTab } from './MachinesTab';
+import { FollowLine, saysOperation } from './operate/FollowLine';
+import { isDeletionOf } from './operate/requests';
 import { OverviewTab } from './OverviewTab';
-import { tabs, type Tab } from './search';
+import { tabsOf, type Tab } from './search';
 import './cluster.css';
 
+const SnapshotsTab = lazy(() => import('./operate/SnapshotsTab'));
 const YamlTab = lazy(() => import('./YamlTab'));
 const route = getRouteApi('/clusters/$namespace/$name');
 
@@ -35,8 +38,10 @@ export function ClusterPage() {
   useTitle(`${name} in ${namespace}`);
   const cluster = useCluster(namespace, name);
   const synced = useSynced('clusters');
+  const wasDeleted = useWasDeleted(cluster, namespace, name);
   if (cluster) return <Page key={`${namespace}/${name}`} cluster={cluster} />;
   if (!synced) return null;
+  if (wasDeleted) return <Gone namespace={namespace} name={name} />;
   return (
     <>
       <h1 className="visually-hidden">{name}</h1>
@@ -46,6 +51,36 @@ export function ClusterPage() {
           {namespace}/{name}
         </b>{' '}
         does not exist, or you may not see it.
+      </Notice>
+    </>
+  );
+}
+
+/** Reports that the cluster of this page was being deleted when its row left. */
+function useWasDeleted(cluster: Cluster | undefined, namespace: string, name: string): boolean {
+  const key = `${namespace}/${name}`;
+  const deleting = useRef('');
+  if (cluster) deleting.current = cluster.state === 'Deleting' ? key : '';
+  return !cluster && (deleting.current === key || isDeletionOf({ namespace, name }));
+}
+
+function Gone({ namespace, name }: ClusterName) {
+  const title = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    title.current?.focus();
+    announce(`Cluster ${name} is gone.`);
+  }, [name]);
+  return (
+    <>
+      <h1 ref={title} tabIndex={-1} className="gone">
+        {name}
+      </h1>
+      <Notice tone="good" action={<Link to="/clusters">Show all clusters</Link>}>
+        Cluster{' '}
+        <b>
+          {namespace}/{name}
+        </b>{' '}
+        is gone.
       </Notice>
     </>
   );
@@ -61,6 +96,7 @@ function Page({ cluster }: { cluster: Cluster }) {
   const labels: Record<Tab, string> = {
     overview: 'Overview',
     machines: 'Machines',
+    snapshots: 'Snapshots',
     events: 'Events',
     log: 'Log',
     yaml: 'YAML',
@@ -75,7 +111,7 @@ function Page({ cluster }: { cluster: Cluster }) {
         onChange={(next) => void navigate({ search: { tab: next as Tab }, replace: true, resetScroll: false })}
       >
         <Tabs.List aria-label="Parts of the cluster">
-          {tabs.map((t) => (
+          {tabsOf(cluster).map((t) => (
             <Tabs.Tab key={t} value={t}>
               {labels[t]}
               {t === 'machines' && <span className="count"> {count}</span>}
@@ -87,6 +123,11 @@ function Page({ cluster }: { cluster: Cluster }) {
         </Tabs.Panel>
         <Tabs.Panel value="machines">
           <MachinesTab cluster={cluster} />
+        </Tabs.Panel>
+        <Tabs.Panel value="snapshots">
+          <Suspense>
+            <SnapshotsTab cluster={cluster} />
+          </Suspense>
         </Tabs.Panel>
         <Tabs.Panel value="events">
           <EventsTab namespace={namespace} name={name} />
@@ -162,7 +203,8 @@ function Header({ cluster }: { cluster: Cluster }) {
           </dd>
         </div>
       </dl>
-      {cluster.message && (
+      <FollowLine cluster={cluster} />
+      {cluster.message && !saysOperation(cluster) && (
         <Notice tone={toneOf(state)}>
           {sentence(cluster.message)}
           {cluster.reason && <span className="dim"> · {cluster.reason}</span>}

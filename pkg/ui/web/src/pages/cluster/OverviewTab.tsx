@@ -1,17 +1,26 @@
 import { Skeleton } from '@mantine/core';
+import { lazy, Suspense } from 'react';
 import { useDiagnosis, useExplanation } from '../../api/queries';
 import type { Cluster, Decision, Report } from '../../api/types';
 import { sentence } from '../../components/Command';
 import { Failure, Notice } from '../../components/Notice';
 import { Since } from '../../components/Since';
 import { StateBadge } from '../../components/StateBadge';
+import { isOfHosts } from '../../registration/registration';
 import { DiagnosisTree } from './DiagnosisTree';
 import { Timeline } from './Timeline';
+
+const MissingHosts = lazy(() => import('../../registration/MissingHosts'));
 
 /** What is wrong and what to do, then how the cluster came to its state. */
 export function OverviewTab({ cluster }: { cluster: Cluster }) {
   return (
     <div className="overview">
+      {isOfHosts(cluster) && (
+        <Suspense>
+          <MissingHosts cluster={cluster} />
+        </Suspense>
+      )}
       <DiagnosisCard cluster={cluster} />
       <div className="overview-side">
         <Timeline cluster={cluster} />

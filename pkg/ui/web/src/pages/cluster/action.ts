@@ -13,6 +13,8 @@ export interface Action {
   dialog: ComponentType<ActionProps>;
   /** Entries without it are for every cluster. */
   isFor?: (cluster: Cluster) => boolean;
+  /** Says why the action is impossible now. It is empty if it is possible. */
+  obstacle?: (cluster: Cluster) => string;
   /** The action deletes something. */
   danger?: boolean;
 }

@@ -1,5 +1,9 @@
-export const tabs = ['overview', 'machines', 'events', 'log', 'yaml'] as const;
+export const tabs = ['overview', 'machines', 'snapshots', 'events', 'log', 'yaml'] as const;
 export type Tab = (typeof tabs)[number];
+
+/** The tabs of a cluster. Drover has no snapshots of imported clusters. */
+export const tabsOf = ({ imported }: { imported?: boolean }) =>
+  imported ? tabs.filter((tab) => tab !== 'snapshots') : tabs;
 
 /** What the URL of the page holds. */
 export interface ClusterSearch {

@@ -8,6 +8,7 @@ import { clusterStates, toneOf } from '../../lib/states';
 import { useClusters, useMachinesByCluster, useProblems, useSynced } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
 import { ClusterTable } from './ClusterTable';
+import { CreateButton } from './CreateButton';
 import { FirstCluster } from './FirstCluster';
 import { countStates, filterRows, makeRows, valuesOf, type ClusterRow } from './rows';
 import type { ClustersSearch } from './search';
@@ -42,6 +43,7 @@ export function ClustersPage() {
           namespaces={valuesOf(clusters, 'namespace')}
           versions={valuesOf(clusters, 'version')}
         />
+        <CreateButton namespace={namespace} />
       </div>
       <ClusterTable rows={shown} sort={search.sort ?? 'state'} loading={!synced} />
       {synced && shown.length === 0 && clusters.length > 0 && <NoMatch />}

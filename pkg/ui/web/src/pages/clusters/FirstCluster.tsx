@@ -1,5 +1,6 @@
 import { Command } from '../../components/Command';
 import { Icon } from '../../components/Icon';
+import { CreateButton } from './CreateButton';
 
 const manifest = `apiVersion: provisioning.cattle.io/v1
 kind: Cluster
@@ -17,6 +18,7 @@ export function FirstCluster() {
     <section className="first">
       <Icon name="server" size={32} />
       <h1>No clusters yet</h1>
+      <CreateButton />
       <p className="dim">This manifest makes a cluster of existing hosts. Save it as cluster.yaml and apply it.</p>
       <Command text={manifest} label="Copy the manifest" />
       <Command text="kubectl apply -f cluster.yaml" />

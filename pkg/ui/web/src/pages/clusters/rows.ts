@@ -59,3 +59,18 @@ export const comparers: Record<SortColumn, (a: ClusterRow, b: ClusterRow) => num
   machines: (a, b) => a.wanted - b.wanted || a.ready - b.ready,
   since: (a, b) => compareText(b.cluster.since ?? '', a.cluster.since ?? ''),
 };
+
+const mostPlaces = 4;
+
+/**
+ * The namespaces in which a user may want to create a cluster: the one of the filter, or else the chosen ones, or the
+ * usual one and those with the most clusters.
+ */
+export function placesToCreate(filter: string | undefined, chosen: string, clusters: readonly Cluster[]): string[] {
+  if (filter) return [filter];
+  if (chosen) return chosen.split(',').slice(0, mostPlaces);
+  const counts = new Map<string, number>();
+  for (const { namespace } of clusters) counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
+  const frequent = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([name]) => name);
+  return [...new Set(['fleet-default', ...frequent])].slice(0, mostPlaces);
+}
