@@ -27,6 +27,8 @@ const (
 	maxPools, maxMachines = 200, 10_000
 	// lookAttempts is how often a preview begins again because the cluster changes meanwhile.
 	lookAttempts = 3
+	// fieldPools is the path of the pools of a Cluster.
+	fieldPools = "spec.rkeConfig.machinePools"
 )
 
 // changeEndpoints are the endpoints that create, change and delete clusters.
@@ -37,7 +39,7 @@ func changeEndpoints() []endpoint {
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
 			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"},
 				{attemptHeader, "a random name of this attempt, so that a repeated request writes nothing"}},
-			answer: writtenBody{}, handle: putCluster},
+			isHeavy: true, answer: writtenBody{}, handle: putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
 			answer: removalBody{}, handle: getRemoval},
 		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
@@ -127,6 +129,11 @@ func readText(w http.ResponseWriter, r *http.Request) (edit.Text, []edit.Problem
 	if len(problems) > 0 {
 		return text, problems, nil
 	}
+	if pools := edit.CountPools(text.Cluster()); pools > maxPools {
+		return text, text.Locate(text.Cluster(), []edit.Problem{{Field: fieldPools, Message: fmt.Sprintf(
+			"the manifest has %d pools; the UI accepts at most %d, and the commands have no limit", pools,
+			maxPools)}}), nil
+	}
 	// The API server tells where a value has a wrong type.
 	if typed, err := edit.Typed(text.Cluster()); err == nil {
 		problems = text.Locate(text.Cluster(), checkSize(typed))
@@ -143,12 +150,11 @@ func checkSize(cluster *provv1.Cluster) []edit.Problem {
 	for i := range pools {
 		sum += int64(max(topology.Wanted(&pools[i]), 0))
 	}
-	if len(pools) <= maxPools && sum <= maxMachines {
+	if sum <= maxMachines {
 		return nil
 	}
-	return []edit.Problem{{Field: "spec.rkeConfig.machinePools", Message: fmt.Sprintf("the manifest requests %d "+
-		"machines in %d pools; the UI accepts at most %d in %d, and the commands have no limit", sum, len(pools),
-		maxMachines, maxPools)}}
+	return []edit.Problem{{Field: fieldPools, Message: fmt.Sprintf("the manifest requests %d machines; the UI accepts "+
+		"at most %d, and the commands have no limit", sum, maxMachines)}}
 }
 
 // postPreview tells what a text would do, and whether the API server would accept it.
@@ -329,13 +335,19 @@ func putCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) error 
 		return err
 	}
 	written, err := writer.Put(r.Context(), r.PathValue("namespace"), r.PathValue("name"), text, seen)
-	if invalid, ok := errors.AsType[*apply.InvalidError](err); ok {
+	partial, isPartial := errors.AsType[*apply.PartialError](err)
+	if isPartial {
+		written = partial.Written
+	}
+	if len(written) > 0 {
+		u.opts.Log.WithField("user", c.user).WithField("objects", written).Info("A user of the UI has written")
+	}
+	if invalid, ok := errors.AsType[*apply.InvalidError](err); ok && !isPartial {
 		return refusal{invalid.Problems}
 	}
 	if err != nil {
 		return err
 	}
-	u.opts.Log.WithField("user", c.user).WithField("objects", written).Info("A user of the UI has written")
 	writeJSON(w, http.StatusOK, writtenBody{written})
 	return nil
 }

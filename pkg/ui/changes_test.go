@@ -240,7 +240,7 @@ func TestChanges_ProblemsHaveLines(t *testing.T) {
 		"a wrong field": {with("quantity", "size"),
 			[]string{"17 spec.rkeConfig.machinePools[0].size: a Cluster has no such field"}},
 		"too many machines": {with("quantity: 1", "quantity: 2147483647"), []string{"15 spec.rkeConfig.machinePools: " +
-			"the manifest requests 2147483647 machines in 1 pools; the UI accepts at most 10000 in 200, and the " +
+			"the manifest requests 2147483647 machines; the UI accepts at most 10000, and the " +
 			"commands have no limit"}},
 		// With a schema, the API server names the field: see tests/contract/ui.
 		"a value of a wrong type": {with("quantity: 1", "quantity: many"),
@@ -329,27 +329,6 @@ func TestChanges_UnknownResults(t *testing.T) {
 	got = p.put(poolText, p.preview(poolText).Seen)
 	if diff := cmp.Diff([]string{"Cluster team-a/demo"}, decode[writtenBody](t, got).Written); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// A write that a status has refused had no effect, so it is sent for the newer version.
-func TestChanges_PassAStatus(t *testing.T) {
-	f := newFakeAPI(t, cluster("team-a", "demo"))
-	p := signedIn(t, f)
-	text := strings.Replace(demoText, "v1.36.2", "v1.36.3", 1)
-	seen := p.preview(text)
-	updates := 0
-	f.Intercept(func(r memkube.Request) error {
-		if updates++; r.Verb == "update" && updates == 2 { // behind the dry-run
-			return apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", nil)
-		}
-		if r.Verb != "update" {
-			updates--
-		}
-		return nil
-	})
-	if got := decode[writtenBody](t, p.put(text, seen.Seen)); len(got.Written) != 1 || updates != 3 {
-		t.Errorf("got %v after %d updates", got, updates)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/pkg/operate/credential"
@@ -198,7 +199,7 @@ func (u *ui) try(e endpoint, w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	err = e.handle(u, w, r, c)
-	if err != nil && failureOf(err).reason == reasonUnauthorized {
+	if err != nil && (failureOf(err).reason == reasonUnauthorized || apierrors.IsUnauthorized(err)) {
 		u.callers.forget(c.id)
 	}
 	return err

@@ -132,7 +132,11 @@ func writeFailureOf(err error) (failure, bool) {
 		if errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
 			code = http.StatusGatewayTimeout
 		}
-		return failure{code, reasonUnknown, sentence(err), 0}, true
+		text := sentence(err)
+		if apierrors.IsUnauthorized(err) {
+			text += "; sign in again"
+		}
+		return failure{code, reasonUnknown, text, 0}, true
 	case errors.Is(err, edit.ErrChanged):
 		return failure{http.StatusPreconditionFailed, reasonChanged, sentence(err), 0}, true
 	case errors.Is(err, apply.ErrExists):

@@ -48,6 +48,7 @@ type fakeAPI struct {
 	expires bool                       // every watch is too old
 	reviews int
 	seen    []*http.Request
+	before  func(r *http.Request) // runs before each request
 }
 
 const token = "token-of-ann"
@@ -115,6 +116,12 @@ func (f *fakeAPI) permit(r memkube.Request) error {
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.seen = append(f.seen, r)
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
+	f.mu.Lock()
 	user := f.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	f.mu.Unlock()
 	if user == "" {

@@ -32,11 +32,16 @@ type InvalidError struct{ Problems []edit.Problem }
 
 // Error implements error.
 func (e *InvalidError) Error() string {
-	lines := []string{"the API server refuses the change, and nothing was written"}
+	return "the API server refuses the change, and nothing was written\n  " + e.lines("\n  ")
+}
+
+// lines joins the problems with their fields.
+func (e *InvalidError) lines(separator string) string {
+	var out []string
 	for _, one := range e.Problems {
-		lines = append(lines, strings.TrimPrefix(one.Field+": "+one.Message, ": "))
+		out = append(out, strings.TrimPrefix(one.Field+": "+one.Message, ": "))
 	}
-	return strings.Join(lines, "\n  ")
+	return strings.Join(out, separator)
 }
 
 // Live reads what the management cluster has of a Cluster, of the machine configs of its pools, and of those in a text.
@@ -114,8 +119,8 @@ func (w *Writer) put(ctx context.Context, live, object *unstructured.Unstructure
 
 // Trial is the API server's answer to the attempt to write a text.
 type Trial struct {
-	// Changed are the objects that a write would change, in the order in which they are written: the Cluster last,
-	// because the machines that it requests need their machine configs.
+	// Changed are the objects of the text that a write would change, in the order in which they are written: the
+	// Cluster last, because the machines that it requests need their machine configs.
 	Changed []*unstructured.Unstructured
 	// Problems have positions.
 	Problems []edit.Problem
@@ -138,14 +143,17 @@ func (w *Writer) Try(ctx context.Context, live edit.Live, text edit.Text, namesp
 			continue
 		}
 		attempted, err := w.put(ctx, was, desired, true)
-		if err != nil {
+		switch {
+		case err != nil:
 			if err := out.refuse(text, typed, err); err != nil {
 				return out, err
 			}
-			continue
-		}
-		if was == nil || !edit.IsSame(was, attempted) {
-			out.Changed = append(out.Changed, desired)
+		case was != nil && edit.IsSame(was, attempted):
+		case was != nil && live.IsOthers(typed):
+			out.Problems = append(out.Problems, text.Locate(typed, []edit.Problem{{Field: "metadata.name",
+				Message: "exists already and belongs to another cluster; choose another name"}})...)
+		default:
+			out.Changed = append(out.Changed, typed)
 		}
 	}
 	return out, nil
@@ -195,7 +203,7 @@ func (w *Writer) Put(ctx context.Context, namespace, name string, text edit.Text
 			return nil, &InvalidError{trial.Problems}
 		}
 		// A user who leaves does not interrupt the writes, because a part of them would be missing.
-		return w.putAll(context.WithoutCancel(ctx), live, trial.Changed)
+		return w.putAll(context.WithoutCancel(ctx), live, text, trial.Changed, namespace)
 	}
 	return nil, err
 }
@@ -226,18 +234,36 @@ type PartialError struct {
 
 // Error implements error.
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("only a part is written: %s: %s", strings.Join(e.Written, ", "), e.err)
+	return "only a part is written: " + strings.Join(e.Written, ", ") + "; " + e.cause()
+}
+
+// cause says why the next object is not written. The sentences of some errors are about the whole text.
+func (e *PartialError) cause() string {
+	invalid, isInvalid := errors.AsType[*InvalidError](e.err)
+	switch {
+	case isInvalid:
+		return "the API server refuses the rest: " + invalid.lines("; ")
+	case errors.Is(e.err, edit.ErrChanged):
+		return "the rest has changed since the preview"
+	case errors.Is(e.err, ErrExists):
+		return "the cluster already exists"
+	case apierrors.IsUnauthorized(e.err):
+		return "the management cluster no longer accepts the credential"
+	}
+	return e.err.Error()
 }
 
 // Unwrap returns why the next object is not written.
 func (e *PartialError) Unwrap() error { return e.err }
 
-// putAll writes objects in their order.
-func (w *Writer) putAll(ctx context.Context, live edit.Live, objects []*unstructured.Unstructured) ([]string, error) {
+// putAll writes objects of a text in their order.
+func (w *Writer) putAll(ctx context.Context, live edit.Live, text edit.Text, objects []*unstructured.Unstructured,
+	namespace string) ([]string, error) {
 	written := []string{}
-	for _, object := range objects {
-		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
-		if err := unwritten("write "+name, w.putOne(ctx, live.Of(object), object)); err != nil {
+	for _, typed := range objects {
+		name := typed.GetKind() + " " + namespace + "/" + typed.GetName()
+		if err := w.putOne(ctx, live.Of(typed), typed, namespace); err != nil {
+			err = failed("write "+name, text, typed, err)
 			if len(written) > 0 {
 				err = &PartialError{written, err}
 			}
@@ -248,24 +274,41 @@ func (w *Writer) putAll(ctx context.Context, live edit.Live, objects []*unstruct
 	return written, nil
 }
 
-// putOne writes an object for exactly its live version. A write that another one has refused had no effect. If that one
-// has changed nothing that a user sees, the next attempt names the newer version.
-func (w *Writer) putOne(ctx context.Context, live, object *unstructured.Unstructured) error {
+// failed converts the error of a write. The API server can refuse an object that it has accepted in a dry-run.
+func failed(what string, text edit.Text, typed *unstructured.Unstructured, err error) error {
+	problems := edit.Refused(typed, err)
+	switch {
+	case errors.Is(err, ErrExists):
+		return err
+	case len(problems) > 0 && !apierrors.IsForbidden(err):
+		return &InvalidError{text.Locate(typed, problems)}
+	case apierrors.IsUnauthorized(err): // even if a proxy says so
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return unwritten(what, err)
+}
+
+// putOne writes an object of a text over exactly its live version. A write that another one has refused had no effect.
+// If that one has changed nothing that a user sees, the next attempt is made from the newer version.
+func (w *Writer) putOne(ctx context.Context, live, typed *unstructured.Unstructured, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	var err error
 	for range attempts {
-		_, err = w.put(ctx, live, object, false)
+		_, err = w.put(ctx, live, edit.Desired(live, typed, namespace), false)
 		if live == nil || !apierrors.IsConflict(err) {
 			break
 		}
-		now, unread := w.get(ctx, resourceOf(object), object.GetNamespace(), object.GetName())
+		now, unread := w.get(ctx, resourceOf(typed), namespace, typed.GetName())
 		if unread != nil || !edit.IsUnchanged(live, now) {
 			break
 		}
-		object.SetResourceVersion(now.GetResourceVersion())
+		live = now
 	}
-	if live == nil && apierrors.IsAlreadyExists(err) {
+	switch {
+	case live == nil && apierrors.IsAlreadyExists(err) && resourceOf(typed) == clusterResource:
+		return ErrExists
+	case live == nil && apierrors.IsAlreadyExists(err), live != nil && apierrors.IsNotFound(err):
 		return edit.ErrChanged
 	}
 	return err

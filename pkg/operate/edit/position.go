@@ -69,15 +69,29 @@ func child(node *nodes.Node, path []string) (key, value *nodes.Node, used int) {
 	if node.Kind != nodes.MappingNode {
 		return nil, nil, 0
 	}
-	for used = len(path); used > 0; used-- {
-		name := strings.Join(path[:used], ".")
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == name {
-				return node.Content[i], node.Content[i+1], used
-			}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if steps := stepsOf(node.Content[i].Value, path); steps > used {
+			key, value, used = node.Content[i], node.Content[i+1], steps
 		}
 	}
-	return nil, nil, 0
+	return key, value, used
+}
+
+// stepsOf returns how many steps of a path a key has, 0 if the path leads elsewhere.
+func stepsOf(key string, path []string) int {
+	for i, step := range path {
+		rest, ok := strings.CutPrefix(key, step)
+		if !ok {
+			return 0
+		}
+		if rest == "" {
+			return i + 1
+		}
+		if key, ok = strings.CutPrefix(rest, "."); !ok {
+			return 0
+		}
+	}
+	return 0
 }
 
 // item returns an item of a list: by its index, or by the name that it has.

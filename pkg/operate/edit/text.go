@@ -2,9 +2,10 @@ package edit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,8 +26,12 @@ import (
 // the lines of fields.
 type Text struct {
 	documents []document
+	// places are the indexes of documents by the keys of their objects.
+	places map[string]int
 	// Ignored are the other objects in the text.
 	Ignored []string
+	// parsed counts the bytes that were parsed to find the lines of broken documents.
+	parsed int
 }
 
 // document is an object of a Text. skipped is the number of lines before it.
@@ -42,12 +47,17 @@ var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
 const configVersion = topology.MachineConfigVersion
 
 // ParseText reads a manifest. The problems are broken YAML, repeated fields, fields that a Cluster does not have, and
-// another number of Clusters than one.
+// another number of Clusters than one. It returns the first problems of many.
 func ParseText(data []byte) (Text, []Problem) {
-	t := Text{}
+	t := Text{places: map[string]int{}}
 	var problems []Problem
 	skipped := 0
-	for _, part := range split(data) {
+	for i, part := range split(data) {
+		if i == mostDocuments {
+			problems = append(problems, Problem{Line: skipped + 1,
+				Message: fmt.Sprintf("the text has more than %d documents", mostDocuments)})
+			break
+		}
 		problems = append(problems, t.add(part, skipped)...)
 		skipped += bytes.Count(part, []byte("\n"))
 	}
@@ -65,23 +75,7 @@ func ParseText(data []byte) (Text, []Problem) {
 		version := clusterKind.GroupVersion().String()
 		problems = append(problems, Problem{Line: 1, Message: "the text has no Cluster of " + version})
 	}
-	return t, problems
-}
-
-// split returns the documents of a text. A line that separates documents is the first line of the next one.
-func split(data []byte) [][]byte {
-	var out [][]byte
-	begin, at := 0, 0
-	for line := range bytes.Lines(data) {
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && at > 0 {
-			if rest = bytes.TrimSpace(rest); len(rest) == 0 || rest[0] == '#' {
-				out = append(out, data[begin:at])
-				begin = at
-			}
-		}
-		at += len(line)
-	}
-	return append(out, data[begin:])
+	return t, first(problems)
 }
 
 func (t *Text) add(data []byte, skipped int) []Problem {
@@ -92,7 +86,7 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 	if len(d.object.Object) == 0 {
 		return nil
 	}
-	problems := d.repeated(d.root, "")
+	problems := d.repeated()
 	switch gvk := d.object.GroupVersionKind(); {
 	case gvk == clusterKind:
 		problems = append(problems, t.unknown(d, data)...)
@@ -107,20 +101,32 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 			strings.TrimPrefix(gvk.Kind+" "+d.object.GetNamespace()+"/"+d.object.GetName(), " "))
 		return problems
 	}
+	if key := keyOf(d.object); t.of(d.object) == nil {
+		t.places[key] = len(t.documents)
+	}
 	t.documents = append(t.documents, d)
 	return append(problems, t.untyped(d)...)
 }
 
 // read fills in the nodes and the object of a document. An empty document has no object.
 func (t *Text) read(d document, data []byte) *Problem {
-	if err := nodes.Unmarshal(data, d.root); err != nil {
-		return &Problem{Line: d.skipped + brokenLine(data), Message: broken(err)}
-	}
-	if len(d.root.Content) == 0 || d.root.Content[0].Tag == "!!null" {
+	decoder := nodes.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(d.root); errors.Is(err, io.EOF) {
 		return nil
+	} else if err != nil {
+		return &Problem{Line: d.skipped + t.brokenLine(data), Message: broken(err)}
 	}
-	problem := Problem{Message: "the document is no object"}
-	if d.root.Content[0].Kind == nodes.MappingNode {
+	message := d.excess()
+	switch {
+	case !errors.Is(decoder.Decode(&nodes.Node{}), io.EOF):
+		return &Problem{Line: d.skipped + endLine(data), Message: "the text goes on behind the end of a document; " +
+			"write --- before the next one"}
+	case message != "":
+	case d.isEmpty():
+		return nil
+	case d.root.Content[0].Kind != nodes.MappingNode:
+		message = "the document is no object"
+	default:
 		asJSON, err := yaml.YAMLToJSON(data)
 		if err == nil {
 			err = utiljson.Unmarshal(asJSON, &d.object.Object) // whole numbers as in live objects
@@ -128,110 +134,14 @@ func (t *Text) read(d document, data []byte) *Problem {
 		if err == nil {
 			return nil
 		}
-		problem.Message = broken(err)
+		message = broken(err)
 	}
-	problem = t.at(d, problem)
+	problem := t.at(d, Problem{Message: message})
 	return &problem
 }
 
-var lineOfParser = regexp.MustCompile(`^line \d+: `)
-
 // isKind reports whether an object can have a kind.
 func isKind(kind string) bool { return len(validation.IsDNS1035Label(strings.ToLower(kind))) == 0 }
-
-// broken is the message of an error of the YAML parser. The parser names the line in which the broken part begins, or
-// the one before it.
-func broken(err error) string {
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
-	return "the YAML is not valid: " + lineOfParser.ReplaceAllString(text, "")
-}
-
-const (
-	// mostParsed limits how many bytes are parsed to find the line in a broken document.
-	mostParsed = 2 << 20
-	// longestOpen is how many lines after a broken one must not repair it. A bracket can close some lines later.
-	longestOpen = 10
-)
-
-// brokenLine returns the first line with which a document cannot be parsed, while the lines before it can.
-func brokenLine(data []byte) int {
-	var ends []int
-	for line := range bytes.Lines(data) {
-		ends = append(ends, len(line))
-		if n := len(ends); n > 1 {
-			ends[n-1] += ends[n-2]
-		}
-	}
-	parsed := 0
-	parses := func(lines int) bool {
-		parsed += ends[lines-1]
-		return nodes.Unmarshal(data[:ends[lines-1]], &nodes.Node{}) == nil
-	}
-	good, bad := 0, len(ends)
-	for parsed < mostParsed {
-		for bad-good > 1 && parsed < mostParsed {
-			if middle := (good + bad) / 2; parses(middle) {
-				good = middle
-			} else {
-				bad = middle
-			}
-		}
-		repaired := 0
-		for next := bad + 1; next < min(bad+longestOpen, len(ends)) && repaired == 0; next++ {
-			if parses(next) {
-				repaired = next
-			}
-		}
-		if repaired == 0 {
-			break
-		}
-		good, bad = repaired, len(ends)
-	}
-	return max(bad, 1)
-}
-
-// repeated lists the keys that a mapping has twice.
-func (d document) repeated(node *nodes.Node, path string) []Problem {
-	var out []Problem
-	for i, child := range node.Content {
-		at := path
-		switch node.Kind {
-		case nodes.SequenceNode:
-			at = fmt.Sprintf("%s[%d]", path, i)
-		case nodes.MappingNode:
-			if i%2 == 0 {
-				continue
-			}
-			key := node.Content[i-1]
-			at = join(path, key.Value)
-			isSame := func(other *nodes.Node) bool { return other.Kind == nodes.ScalarNode && other.Value == key.Value }
-			if slices.ContainsFunc(keys(node)[:i/2], isSame) {
-				out = append(out, Problem{Line: d.skipped + key.Line, Column: key.Column, Field: at,
-					Message: "the field is there twice"})
-			}
-		}
-		out = append(out, d.repeated(child, at)...)
-	}
-	return out
-}
-
-func join(path, key string) string {
-	switch {
-	case strings.ContainsAny(key, "./"):
-		return path + "[" + key + "]"
-	case path == "":
-		return key
-	}
-	return path + "." + key
-}
-
-func keys(mapping *nodes.Node) []*nodes.Node {
-	var out []*nodes.Node
-	for i := 0; i < len(mapping.Content); i += 2 {
-		out = append(out, mapping.Content[i])
-	}
-	return out
-}
 
 // untyped lists labels and annotations whose values are no text. Objects without types would lose all of them.
 func (t *Text) untyped(d document) []Problem {
@@ -240,14 +150,18 @@ func (t *Text) untyped(d document) []Problem {
 		found, _, _ := unstructured.NestedFieldNoCopy(d.object.Object, "metadata", name)
 		values, isMap := found.(map[string]any)
 		if found != nil && !isMap {
-			out = append(out, t.at(d, Problem{Field: "metadata." + name, Message: "must be keys with texts"}))
+			out = append(out, Problem{Field: "metadata." + name, Message: "must be keys with texts"})
 		}
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			if _, isText := values[key].(string); !isText {
-				out = append(out, t.at(d, Problem{Field: "metadata." + name + "[" + key + "]",
-					Message: "must be a text; put the value in quotes"}))
+				out = append(out, Problem{Field: "metadata." + name + "[" + key + "]",
+					Message: "must be a text; put the value in quotes"})
 			}
 		}
+	}
+	out = first(out)
+	for i := range out {
+		out[i] = t.at(d, out[i])
 	}
 	return out
 }
@@ -260,7 +174,7 @@ func (t *Text) unknown(d document, data []byte) []Problem {
 		return nil // Typed returns it
 	}
 	var out []Problem
-	for _, one := range strict.Errors() {
+	for _, one := range strict.Errors()[:min(len(strict.Errors()), mostProblems)] {
 		if match := strictField.FindStringSubmatch(one.Error()); match != nil && match[1] == "unknown" {
 			out = append(out, t.at(d, Problem{Field: match[2], Message: "a Cluster has no such field"}))
 		}
@@ -337,12 +251,11 @@ func (t Text) Locate(object *unstructured.Unstructured, problems []Problem) []Pr
 }
 
 func (t Text) of(object *unstructured.Unstructured) *document {
-	for i := range t.documents {
-		if keyOf(t.documents[i].object) == keyOf(object) {
-			return &t.documents[i]
-		}
+	at, ok := t.places[keyOf(object)]
+	if !ok {
+		return nil
 	}
-	return nil
+	return &t.documents[at]
 }
 
 // keyOf names an object of one cluster.

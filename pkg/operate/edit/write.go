@@ -35,6 +35,15 @@ func (l Live) IsUnread(object *unstructured.Unstructured) bool {
 	})
 }
 
+// IsOthers reports whether a live machine config is none of the Cluster. A write of it could change the machines of
+// another cluster.
+func (l Live) IsOthers(config *unstructured.Unstructured) bool {
+	return config.GroupVersionKind() != clusterKind &&
+		!slices.ContainsFunc(ConfigRefs(l.Cluster, Text{}), func(ref ConfigRef) bool {
+			return ref.Kind == config.GetKind() && ref.Name == config.GetName()
+		})
+}
+
 // Of returns the live object with the kind and the name of another one, nil if there is none.
 func (l Live) Of(object *unstructured.Unstructured) *unstructured.Unstructured {
 	if object.GroupVersionKind() == clusterKind {
@@ -124,8 +133,14 @@ func bare(object *unstructured.Unstructured) *unstructured.Unstructured {
 // schemaField is the copy of the driver's schema in a pool. Programs write it.
 const schemaField = "dynamicSchemaSpec"
 
-// poolsIn returns the machine pools of a Cluster.
+// CountPools returns how many machine pools a Cluster has. It needs no valid Cluster.
+func CountPools(cluster *unstructured.Unstructured) int { return len(poolsIn(cluster)) }
+
+// poolsIn returns the machine pools of a Cluster, which may be nil.
 func poolsIn(cluster *unstructured.Unstructured) []map[string]any {
+	if cluster == nil {
+		return nil
+	}
 	found, _, _ := unstructured.NestedFieldNoCopy(cluster.Object, "spec", "rkeConfig", "machinePools")
 	list, _ := found.([]any)
 	var out []map[string]any
@@ -224,22 +239,24 @@ type ConfigRef struct {
 	Name     string
 }
 
-// ConfigRefs returns the machine configs that the pools of a Cluster name, and those of a text. Each occurs once. It
-// omits references that no object can have.
+// ConfigRefs returns the machine configs that the pools of a Cluster name, and those that a text has, or that the pools
+// of the text name. Each occurs once. It omits references that no object can have.
 func ConfigRefs(cluster *unstructured.Unstructured, text Text) []ConfigRef {
 	var out []ConfigRef
+	known := map[ConfigRef]bool{}
 	add := func(apiVersion, kind, name string) {
 		object := &unstructured.Unstructured{Object: map[string]any{}}
 		object.SetAPIVersion(apiVersion)
 		object.SetKind(kind)
 		ref := ConfigRef{ConfigResource(object), kind, name}
 		isPossible := apiVersion == configVersion && isKind(kind) && len(validation.IsDNS1123Subdomain(name)) == 0
-		if isPossible && !slices.Contains(out, ref) {
+		if isPossible && !known[ref] {
+			known[ref] = true
 			out = append(out, ref)
 		}
 	}
-	if cluster != nil {
-		for _, pool := range poolsIn(cluster) {
+	for _, each := range []*unstructured.Unstructured{cluster, text.Cluster()} {
+		for _, pool := range poolsIn(each) {
 			version := cmp.Or(textIn(pool, "machineConfigRef", "apiVersion"), configVersion)
 			add(version, configKind(pool), textIn(pool, "machineConfigRef", "name"))
 		}
