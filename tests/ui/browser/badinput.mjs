@@ -27,7 +27,11 @@ async function edit(page, change) {
   await paste(page, change(await manifestOf(page, namespace, name)));
 }
 
-const withLabel = (label) => (text) => text.replace('\nmetadata:\n', `\nmetadata:\n  labels:\n    ${label}\n`);
+/** Adds a label of the Cluster, which can have labels already. */
+const withLabel = (label) => (text) =>
+  /\n {2}labels:\n/.test(text)
+    ? text.replace('\n  labels:\n', `\n  labels:\n    ${label}\n`)
+    : text.replace('\nmetadata:\n', `\nmetadata:\n  labels:\n    ${label}\n`);
 
 /** Reads a text of the editor. The editor keeps only visible lines, so the text must be near its beginning. */
 async function holds(page, text) {
