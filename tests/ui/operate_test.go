@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestUIOperate rotates certificates with the menu of the page. The page explains it, shows which machines restart,
-// offers no other operation meanwhile, and says how it ends. A viewer is offered nothing.
+// TestUIOperate rotates certificates and upgrades the agents with the menu of the page. The page shows which machines
+// restart before that, and follows both. A viewer cannot choose either.
 func TestUIOperate(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)

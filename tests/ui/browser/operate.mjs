@@ -1,4 +1,4 @@
-// Rotates certificates and upgrades agents with the menu of a cluster.
+// Rotates certificates, and upgrades agents with the menu of a cluster.
 import { clusters, env, equal, flawless, open, see, signIn, test, truth } from './harness.mjs';
 
 const long = 60_000;
@@ -29,7 +29,11 @@ async function administrator(browser) {
   equal('what has the focus after the dialog', focus, 'Actions');
   await page.getByRole('button', { name: 'Stop following the operation' }).click();
   equal('lines about the operation', await page.locator('.cluster-head .notice').count(), 0);
+
   await request(page, 'Upgrade the node agents', 'Upgrade the agents');
+  // The agents of simulated machines do not report an upgrade.
+  await see(page.locator('.cluster-head').getByText(/Upgrading the node agent of .*; 0 of 1 machines are done/), long);
+  equal('lines about the upgrade', await page.locator('.cluster-head .notice').count(), 1);
   await flawless(page);
 }
 

@@ -1,5 +1,4 @@
 import { lazy } from 'react';
-import type { Cluster } from '../../api/types';
 import { isProvisioned, type Action, type ActionGroup, type ActionProps } from './action';
 import { obstacleOf } from './operate/kinds';
 import type { OperationName } from './operate/OperationDialog';
@@ -24,14 +23,8 @@ export const operations: ActionGroup = {
   ],
 };
 
+/** The dialog also says what holds a deletion that has begun. */
 export const deletion: ActionGroup = {
   label: 'Delete',
-  actions: [
-    {
-      label: 'Delete the cluster',
-      dialog: lazy(() => import('./operate/DeleteDialog')),
-      obstacle: ({ state }: Cluster) => (state === 'Deleting' ? 'The cluster is being deleted.' : ''),
-      danger: true,
-    },
-  ],
+  actions: [{ label: 'Delete the cluster', dialog: lazy(() => import('./operate/DeleteDialog')), danger: true }],
 };

@@ -83,13 +83,13 @@ function Deletion({ cluster, removal, onClose, onUnprotect }: DeletionProps) {
       )}
       {deletion.error !== undefined && <DeletionError error={deletion.error} />}
       <div className="operate-end">
-        {deletion.error !== undefined || error ? (
+        {deletion.error !== undefined || error || data?.deleting ? (
           <Button variant="default" onClick={lookAgain} loading={isFetching}>
             Look again
           </Button>
         ) : null}
         <Button variant="default" onClick={onClose} disabled={deletion.busy}>
-          Keep the cluster
+          {isPossible ? 'Keep the cluster' : 'Close'}
         </Button>
         {isPossible && (
           <Button

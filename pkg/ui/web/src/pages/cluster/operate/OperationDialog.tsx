@@ -7,7 +7,7 @@ import { Notice } from '../../../components/Notice';
 import { kindOf, refusalOf, type OperationField } from './kinds';
 import { endBefore, useOperations } from './queries';
 import { follow } from './requests';
-import type { End } from './follow';
+import { agentsIn, type End } from './follow';
 
 interface Text {
   title: string;
@@ -105,13 +105,14 @@ export default function OperationDialog({ cluster, name, onClose }: Props) {
   );
 }
 
-/** Reads the end of the last operation before the user requests another one, and follows the new one. */
+/** Reads how the last operation ended before the user requests another one, and follows the new one. */
 export function useFollowing(cluster: Cluster, field: OperationField | undefined) {
   const before = useRef<Promise<End | undefined>>(undefined);
   if (field) before.current ??= endBefore(cluster, field);
+  const agents = useRef(agentsIn(cluster.conditions)?.since);
   return (written: string[]) => {
-    if (!field || written.length === 0) return;
-    const at = new Date().toISOString();
-    void before.current?.then((end) => follow(cluster, { field, at, before: end }));
+    if (written.length === 0) return;
+    if (!field) follow(cluster, { field, before: agents.current });
+    else void before.current?.then((end) => follow(cluster, { field, before: end }));
   };
 }

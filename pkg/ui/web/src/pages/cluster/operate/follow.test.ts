@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Cluster, ObjectEvent } from '../../../api/types';
-import { agentProgress, lastEnd, progressOf, type Request } from './follow';
+import { agentProgress, lastEnd, progressOf, type End, type Request } from './follow';
 
 const cluster: Cluster = { namespace: 'a', name: 'demo', state: 'Ready', created: '2026-01-01T00:00:00Z' };
 const event = (reason: string, message: string, last = '2026-01-01T00:01:00Z', count = 1): ObjectEvent => ({
@@ -12,11 +12,7 @@ const event = (reason: string, message: string, last = '2026-01-01T00:01:00Z', c
   first: last,
   last,
 });
-const request = (before?: Request['before']): Request => ({
-  field: 'etcdSnapshotRestore',
-  at: '2026-01-01T00:00:30Z',
-  before,
-});
+const request = (before?: End): Request => ({ field: 'etcdSnapshotRestore', before });
 
 test('a request that has not begun says so', () => {
   expect(progressOf(request(), cluster, [])).toEqual({
@@ -75,4 +71,17 @@ test('the upgrade of agents is followed until it has succeeded', () => {
     ended: false,
   });
   expect(agentProgress([{ type: 'AgentsUpgraded', status: 'False', message: 'no' }])?.tone).toBe('bad');
+});
+
+test.each([
+  [undefined, undefined, 'busy', 'has not begun', false],
+  [{ status: 'True', since: '1' }, '1', 'busy', 'has not begun', false],
+  [{ status: 'Unknown', since: '2', message: '1 of 3' }, '1', 'busy', '1 of 3', false],
+  [{ status: 'True', since: '3' }, '1', 'good', 'done', true],
+  [{ status: 'False', since: '3', message: 'no answer' }, '1', 'bad', 'no answer', true],
+] as const)('a requested upgrade of agents with condition %j', (condition, before, tone, text, ended) => {
+  const conditions = condition && [{ type: 'AgentsUpgraded', ...condition }];
+  const got = progressOf({ field: undefined, before }, { ...cluster, conditions }, []);
+  expect(got).toMatchObject({ tone, ended });
+  expect(got.text).toContain(text);
 });

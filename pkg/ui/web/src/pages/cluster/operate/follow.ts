@@ -2,14 +2,19 @@ import type { Cluster, Condition, ObjectEvent } from '../../../api/types';
 import type { Tone } from '../../../lib/states';
 import { kindOf, runningIn, type OperationField, type Running } from './kinds';
 
-/** An operation that this page has requested, and the Events of its kind that were there before. */
-export interface Request {
-  field: OperationField;
-  /** When the user requested it, by the clock of the browser. */
-  at: string;
-  /** The newest end of an operation of this kind before the request. */
-  before: End | undefined;
-}
+/** An operation that this window has requested. */
+export type Request =
+  | {
+      field: OperationField;
+      /** The newest end of an operation of this kind before the request. */
+      before: End | undefined;
+    }
+  | {
+      /** The upgrade of the node agents. */
+      field: undefined;
+      /** The last change of its condition before the request. */
+      before: string | undefined;
+    };
 
 /** The end of an operation, from an Event. */
 export interface End {
@@ -47,6 +52,7 @@ export interface Progress {
 
 /** How far a requested operation is. Its end comes from Events, because a short operation can end between two rows. */
 export function progressOf(request: Request, cluster: Cluster, events: readonly ObjectEvent[]): Progress {
+  if (!request.field) return agentsRequested(request.before, cluster);
   const { label, title } = kindOf(request.field);
   const end = lastEnd(request.field, events);
   if (end && !same(end, request.before)) return ended(label, end);
@@ -76,10 +82,29 @@ export function progress({ kind, failed, step }: Running): Progress {
     : { tone: 'busy', text: `${kind.label}: ${step}`, ended: false };
 }
 
+/** The condition about the upgrade of agents. */
+export const agentsIn = (conditions: readonly Condition[] | undefined) =>
+  conditions?.find(({ type }) => type === 'AgentsUpgraded');
+
+/** An upgrade of agents changes its condition when it begins and when it ends. */
+function agentsRequested(before: string | undefined, { conditions, state }: Cluster): Progress {
+  const label = 'Upgrade of the node agents';
+  const found = agentsIn(conditions);
+  if (state === 'Deleting') return { tone: 'off', text: `${label}: the cluster is being deleted.`, ended: true };
+  if (!found || found.since === before)
+    return { tone: 'busy', text: `${label}: requested. It has not begun.`, ended: false };
+  if (found.status === 'True') return { tone: 'good', text: `${label}: done.`, ended: true };
+  return { ...agentProgress(conditions)!, ended: found.status === 'False' };
+}
+
 /** The upgrade of agents, which is a condition and no operation. */
 export function agentProgress(conditions: readonly Condition[] | undefined): Progress | undefined {
-  const found = conditions?.find(({ type }) => type === 'AgentsUpgraded');
+  const found = agentsIn(conditions);
   if (!found || found.status === 'True') return undefined;
   const tone = found.status === 'False' ? 'bad' : 'busy';
   return { tone, text: found.message ?? 'Upgrade of the node agents', ended: false };
 }
+
+/** Reports that a message says less about the upgrade of agents than its condition does. */
+export const isAboutAgents = (message: string | undefined, conditions: readonly Condition[] | undefined) =>
+  !!message?.startsWith('upgrading the node agent') && agentProgress(conditions) !== undefined;
