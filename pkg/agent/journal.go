@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// installInstruction is the name of the instruction that installs the distribution (docs/wire/plan.md#instructions).
+	// installInstruction is the name of the instruction that installs the distribution
+	// (docs/wire/plan.md#instructions).
 	installInstruction = "install"
 	// journalLines is how many last lines of the journal explain a failed installation.
 	journalLines = 20

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -62,9 +63,7 @@ func (k *keeper) write(method, path string, body map[string]any) *httptest.Respo
 
 func newCredential(changes map[string]any) map[string]any {
 	out := map[string]any{"displayName": "ours", "driver": "sim", "values": map[string]string{"key": firstValue}}
-	for name, value := range changes {
-		out[name] = value
-	}
+	maps.Copy(out, changes)
 	return out
 }
 
@@ -204,7 +203,8 @@ func TestCredentials_ErrorsHideValues(t *testing.T) {
 		code   int
 		reason string
 	}{
-		"a webhook repeats the value": {apierrors.NewForbidden(secrets, "x", errors.New("value "+firstValue+" is weak")),
+		"a webhook repeats the value": {
+			apierrors.NewForbidden(secrets, "x", errors.New("value "+firstValue+" is weak")),
 			http.StatusForbidden, reasonForbidden},
 		"the API server repeats it": {apierrors.NewBadRequest("data " + firstValue), http.StatusUnprocessableEntity,
 			reasonInvalid},

@@ -151,7 +151,7 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 		ServesAgent:  h.Settings.ServesAgent,
 	}
 	if s.machine.Labels[rkev1.CattleOSLabel] == rkev1.OSWindows {
-		return "", refuse(errors.New("Drover does not support Windows; use a Linux machine without the label " +
+		return "", refuse(errors.New("machines with Windows are not supported; use a Linux machine without the label " +
 			rkev1.CattleOSLabel + "=" + rkev1.OSWindows))
 	}
 	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)

@@ -497,7 +497,7 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 		"a machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
 		"a Windows machine": {
 			func(w *world) { w.add(machine{name: "bad", windows: true}) },
-			"Drover does not support Windows; use a Linux machine without the label cattle.io/os=windows",
+			"machines with Windows are not supported; use a Linux machine without the label cattle.io/os=windows",
 		},
 		"a token whose name another object has": {func(w *world) {
 			must(w.T, w.api.Add(&corev1.Secret{

@@ -38,8 +38,9 @@ func TestWireFacts(t *testing.T) {
 	collect := func(r distro.Runtime) facts {
 		return facts{
 			"command": r.Command(), "server": r.ServerUnit(), "agent": r.AgentUnit(), "port": r.SupervisorPort(),
-			"data": r.DefaultDataDir(), "kubectl": strings.Join(r.Kubectl("/data"), " "), "kubeconfig": r.AdminKubeconfig(),
-			"killall": r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(),
+			"data": r.DefaultDataDir(), "kubectl": strings.Join(r.Kubectl("/data"), " "),
+			"kubeconfig": r.AdminKubeconfig(),
+			"killall":    r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(),
 			"env": r.EnvPrefix(),
 		}
 	}

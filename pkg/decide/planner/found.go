@@ -49,12 +49,10 @@ func TakeOver(s Snapshot) Takeover {
 // takeMarks sets the marks of machines without a plan of a Drover from the notes of their manager. taken holds the
 // marks that they had before.
 func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
-	var inits, windows []note
+	t.refuseWindows(machines)
+	var inits []note
 	for i := range machines {
 		m := &machines[i]
-		if m.runsWindows() && !m.gone() {
-			windows = append(windows, note{name: m.Name})
-		}
 		if m.Plan == nil || m.isUnsupported() {
 			continue
 		}
@@ -70,13 +68,23 @@ func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 				m.Plan.Name, m.Name, m.Plan.Malformed))
 		}
 	}
-	if len(windows) > 0 {
-		t.Problems = append(t.Problems, about("Drover does not support Windows; delete these machines with the "+
-			"manager that they have, or leave the cluster with it:", windows))
-	}
 	if len(inits) > 1 {
 		t.Problems = append(t.Problems, about("several machines have the label of the init node; "+
 			"remove the label from all plan secrets except that of the machine that started the cluster:", inits))
+	}
+}
+
+// refuseWindows reports the machines that Drover cannot manage.
+func (t *Takeover) refuseWindows(machines []Machine) {
+	var found []note
+	for i := range machines {
+		if m := &machines[i]; m.runsWindows() && !m.gone() {
+			found = append(found, note{name: m.Name})
+		}
+	}
+	if len(found) > 0 {
+		t.Problems = append(t.Problems, about("Drover does not support Windows; delete these machines with the "+
+			"manager that they have, or leave the cluster with it:", found))
 	}
 }
 

@@ -39,8 +39,8 @@ func (e *AbsentError) Error() string {
 }
 
 // Find looks up the snapshot. It returns a snapshot together with a Refusal if the snapshot cannot be restored,
-// whatever the machines are. A name without an ETCDSnapshot is an AbsentError: it would count as the name of a file, and
-// a cluster with one etcd machine would be stopped for it.
+// whatever the machines are. A name without an ETCDSnapshot is an AbsentError: it would count as the name of a file,
+// and a cluster with one etcd machine would be stopped for it.
 func (g Gatherer) Find(ctx context.Context, s operation.Scene, name string) (*inspect.Snapshot, error) {
 	r, err := g.Plain()
 	if err != nil {

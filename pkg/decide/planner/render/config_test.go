@@ -215,8 +215,8 @@ func TestPlan_ComponentArguments(t *testing.T) {
 	}
 }
 
-// TestPlan_K3sPassesCertificates checks that a probe trusts the certificate that the component serves. A user's cert-dir
-// has no effect where K3s passes the certificate itself.
+// TestPlan_K3sPassesCertificates checks that a probe trusts the certificate that the component serves. A user's
+// cert-dir has no effect where K3s passes the certificate itself.
 func TestPlan_K3sPassesCertificates(t *testing.T) {
 	t.Parallel()
 	const own = "/var/lib/rancher/k3s/server/tls/kube-scheduler/kube-scheduler.crt"

@@ -289,7 +289,8 @@ func (n Node) NodeCleanupWork(uids, nodeNames []string, attempt string) Work {
 		Attempt:   attempt,
 		Files:     []plan.File{clean, machines, names},
 		Instructions: []plan.OneTimeInstruction{n.Idempotent(restoreKey+"/cleanup-nodes", attempt,
-			Command{Name: "/bin/sh", Args: []string{"-x", clean.Path, machines.Path, names.Path}, Env: n.kubectlEnv()})},
+			Command{Name: "/bin/sh", Args: []string{"-x", clean.Path, machines.Path, names.Path},
+				Env: n.kubectlEnv()})},
 	}
 }
 
