@@ -196,7 +196,7 @@ func TestCreate_ContinuesAnAttempt(t *testing.T) {
 					return nil
 				})
 				code, out, problems := creating(api, nil, podDemo("small", "-f", path)...)
-				const said = "only a part is written: PodConfig fleet-default/demo-all: create Cluster fleet-default/demo: "
+				const said = "only a part is written: PodConfig fleet-default/demo-all; create Cluster fleet-default/demo: "
 				if code != 1 || !strings.Contains(problems, said) ||
 					!strings.Contains(problems, "; run the same command again to complete the cluster\n") {
 					t.Errorf("exit code %d\n%s\n%s", code, out, problems)
