@@ -14,9 +14,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestUIBadInput makes mistakes and lets things fail while a user edits. The YAML is broken, a field does not exist, the
-// user may not write, or a policy refuses. A write gets no answer, the connection is cut, or the session ends. Another
-// user edits the cluster. The page says each at its place and keeps what was typed. Each change is written once.
+// TestUIBadInput makes mistakes and lets things fail while a user edits. The YAML is broken, a field does not exist,
+// the user may not write, or a policy refuses. A write gets no answer, the connection is cut, or the session ends.
+// Another user edits the cluster. The page says each at its place and keeps what was typed. Each change is written once.
 func TestUIBadInput(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)
@@ -55,11 +55,13 @@ func forbid(t *testing.T, namespace string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{APIGroups: []string{provv1.SchemeGroupVersion.Group},
-						APIVersions: []string{"*"}, Resources: []string{"clusters"}},
-				}}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Update},
+						Rule: admissionv1.Rule{APIGroups: []string{provv1.SchemeGroupVersion.Group},
+							APIVersions: []string{"*"}, Resources: []string{"clusters"}},
+					},
+				}},
 				NamespaceSelector: &metav1.LabelSelector{
 					MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
 			},
