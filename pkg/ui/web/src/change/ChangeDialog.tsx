@@ -113,7 +113,15 @@ function useManifest({ namespace, name }: Target) {
   return { manifest, error, read: () => read() };
 }
 
-function Confirmation({ confirm, typed, onType }: { confirm: string; typed: string; onType: (text: string) => void }) {
+interface ConfirmationProps {
+  confirm: string;
+  typed: string;
+  onType: (text: string) => void;
+  disabled?: boolean;
+}
+
+/** A field for a text that a user must type before something that cannot be undone. */
+export function Confirmation({ confirm, typed, onType, disabled }: ConfirmationProps) {
   return (
     <TextInput
       label={
@@ -123,6 +131,7 @@ function Confirmation({ confirm, typed, onType }: { confirm: string; typed: stri
       }
       value={typed}
       onChange={(event) => onType(event.currentTarget.value)}
+      disabled={disabled}
       autoComplete="off"
       spellCheck={false}
     />

@@ -86,6 +86,15 @@ function Gone({ namespace, name }: ClusterName) {
   );
 }
 
+const labels: Record<Tab, string> = {
+  overview: 'Overview',
+  machines: 'Machines',
+  snapshots: 'Snapshots',
+  events: 'Events',
+  log: 'Log',
+  yaml: 'YAML',
+};
+
 function Page({ cluster }: { cluster: Cluster }) {
   const { namespace, name } = cluster;
   useRefetchOnChange(namespace, name);
@@ -93,14 +102,6 @@ function Page({ cluster }: { cluster: Cluster }) {
   const { tab = 'overview' } = route.useSearch();
   const navigate = route.useNavigate();
   const count = useMachines(namespace, name).length;
-  const labels: Record<Tab, string> = {
-    overview: 'Overview',
-    machines: 'Machines',
-    snapshots: 'Snapshots',
-    events: 'Events',
-    log: 'Log',
-    yaml: 'YAML',
-  };
   return (
     <>
       <Header cluster={cluster} />

@@ -6,7 +6,7 @@ import { useChange, type Change } from '../../change/useChange';
 import { sentence } from '../../components/Command';
 import { Notice } from '../../components/Notice';
 import type { EditorHandle } from '../../editor/YamlEditor';
-import { rows, useCluster } from '../../live/hooks';
+import { rows, useCluster, useSynced } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
 import { useUnsaved } from '../../lib/unsaved';
 import { useChosenNamespaces } from '../../session/namespaces';
@@ -24,12 +24,8 @@ export function CreatePage() {
   useTitle('Create a cluster');
   const chosen = useChosenNamespaces();
   const { namespace } = route.useSearch();
-  const create = useCreateForm(() => {
-    const first = namespace ?? chosen.split(',')[0];
-    const clusters = rows.snapshot().clusterList;
-    const version = runningVersions(clusters, 'rke2')[0] ?? runningVersions(clusters, 'k3s')[0] ?? '';
-    return emptyForm(first || 'fleet-default', distributionOf(version), version);
-  });
+  const create = useCreateForm(() => emptyForm(namespace ?? (chosen.split(',')[0] || 'fleet-default')));
+  useUsualVersion(create);
   const change = useChange(create.target);
   const editor = useRef<EditorHandle>(null);
   useUnsaved(create.isUnsaved && change.phase !== 'applied');
@@ -55,6 +51,19 @@ export function CreatePage() {
       </div>
     </>
   );
+}
+
+/** Offers the newest version that runs here, when the page knows the clusters. */
+function useUsualVersion({ form, begin }: CreateForm) {
+  const synced = useSynced('clusters');
+  const offered = useRef(false);
+  useEffect(() => {
+    if (!synced || offered.current) return;
+    offered.current = true;
+    const clusters = rows.snapshot().clusterList;
+    const version = runningVersions(clusters, 'rke2')[0] ?? runningVersions(clusters, 'k3s')[0];
+    if (version && !form.version) begin({ version, distribution: distributionOf(version) });
+  }, [synced, form, begin]);
 }
 
 function Form({ create, change }: { create: CreateForm; change: Change }) {

@@ -8,7 +8,8 @@ import { targetOf } from './manifest';
 
 /** The state of the page: the form, the manifest that it makes, and the text of a user who edits by hand. */
 export function useCreateForm(initial: () => FormValues) {
-  const [form, setForm] = useState<FormValues>(initial);
+  const [begun, setBegun] = useState<FormValues>(initial);
+  const [form, setForm] = useState(begun);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [attempted, setAttempted] = useState(false);
   const [hand, setHand] = useState<string>();
@@ -30,10 +31,15 @@ export function useCreateForm(initial: () => FormValues) {
   if (access.data && access.data.clusters !== 'edit')
     errors.namespace ??= `You may not create clusters in namespace ${form.namespace.trim()}.`;
   const isByHand = hand !== undefined;
-  const [begun] = useState(form);
   return {
     isUnsaved: isByHand || form !== begun,
     form,
+    /** Fills in what the user has not touched. */
+    begin: (change: Partial<FormValues>) => {
+      const next = { ...form, ...change };
+      if (form === begun) setBegun(next);
+      setForm(next);
+    },
     set: (change: Partial<FormValues>) => setForm((old) => ({ ...old, ...change })),
     driver,
     drivers,

@@ -1,8 +1,8 @@
-import { Button, TextInput } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useRef, useState } from 'react';
 import { ApiError, messageOf } from '../../../api/client';
 import type { Cluster } from '../../../api/types';
-import { ChangeDialog } from '../../../change/ChangeDialog';
+import { ChangeDialog, Confirmation } from '../../../change/ChangeDialog';
 import { isUnknown } from '../../../change/api';
 import { isProtected, setProtected } from '../../../change/edits';
 import { sentence } from '../../../components/Command';
@@ -67,20 +67,7 @@ function Deletion({ cluster, removal, onClose, onUnprotect }: DeletionProps) {
       {error && !data && <Failure error={error} retry={lookAgain} />}
       {!data && !error && <Placeholder lines={6} />}
       {data && <RemovalText removal={data} onUnprotect={onUnprotect} />}
-      {isPossible && (
-        <TextInput
-          label={
-            <>
-              Type <b>{cluster.name}</b> to confirm
-            </>
-          }
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-          disabled={deletion.busy}
-          autoComplete="off"
-          spellCheck={false}
-        />
-      )}
+      {isPossible && <Confirmation confirm={cluster.name} typed={typed} onType={setTyped} disabled={deletion.busy} />}
       {deletion.error !== undefined && <DeletionError error={deletion.error} />}
       <div className="operate-end">
         {deletion.error !== undefined || error || data?.deleting ? (
