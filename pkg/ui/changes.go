@@ -213,10 +213,7 @@ func (l looker) look() (previewBody, error) {
 	out.Problems = trial.Problems
 	cluster, err := edit.Typed(edit.Desired(live.Cluster, text.Cluster(), namespace))
 	if err != nil {
-		if len(out.Problems) == 0 { // the API server names the field better
-			out.Problems = text.Locate(text.Cluster(), edit.WrongType(err))
-		}
-		return out, nil
+		return l.untyped(out, err), nil
 	}
 	report, problems, err := l.report(cluster, live)
 	if err != nil {
@@ -228,6 +225,14 @@ func (l looker) look() (previewBody, error) {
 		out.Notes = append(out.Notes, "Drover does not provision the cluster, so no machine changes")
 	}
 	return out, nil
+}
+
+// untyped adds the problem of a value that has a wrong type, unless the API server has named its field.
+func (l looker) untyped(body previewBody, err error) previewBody {
+	if len(body.Problems) == 0 {
+		body.Problems = l.text.Locate(l.text.Cluster(), edit.WrongType(err))
+	}
+	return body
 }
 
 // report previews the objects that would be stored.

@@ -43,12 +43,12 @@ type fakeAPI struct {
 
 	mu      sync.Mutex
 	users   map[string]string          // by token
+	before  func(r *http.Request)      // runs before each request
 	forbids map[string]map[string]bool // user to namespaces; "" is all namespaces
 	permits map[string]string          // user to a resource that no namespace forbids
 	expires bool                       // every watch is too old
 	reviews int
 	seen    []*http.Request
-	before  func(r *http.Request) // runs before each request
 }
 
 const token = "token-of-ann"
@@ -112,16 +112,19 @@ func (f *fakeAPI) permit(r memkube.Request) error {
 	return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, io.ErrNoProgress)
 }
 
+func (f *fakeAPI) hook() func(r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before
+}
+
 // ServeHTTP implements http.Handler.
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	f.seen = append(f.seen, r)
-	before := f.before
-	f.mu.Unlock()
-	if before != nil {
+	if before := f.hook(); before != nil {
 		before(r)
 	}
 	f.mu.Lock()
+	f.seen = append(f.seen, r)
 	user := f.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	f.mu.Unlock()
 	if user == "" {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,23 +22,23 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// beforeWrite runs f once, before the first write of Clusters that is no dry-run.
-func (a *fakeAPI) beforeWrite(f func()) {
+// beforeWrite runs then once, before the first write of Clusters that is no dry-run.
+func (f *fakeAPI) beforeWrite(then func()) {
 	var once sync.Once
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.before = func(r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = func(r *http.Request) {
 		isWrite := r.Method == http.MethodPost || r.Method == http.MethodPut
 		if isWrite && strings.Contains(r.URL.Path, "/clusters") && r.URL.Query().Get("dryRun") == "" {
-			once.Do(f)
+			once.Do(then)
 		}
 	}
 }
 
 // configs is a client of an administrator.
-func (a *fakeAPI) configs(t *testing.T) dynamic.ResourceInterface {
+func (f *fakeAPI) configs(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(a.Config("admin"))
+	client, err := dynamic.NewForConfig(f.Config("admin"))
 	check(t, err)
 	return client.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1",
 		Resource: "podconfigs"}).Namespace("team-a")
@@ -50,12 +50,12 @@ func podConfig(size string) *unstructured.Unstructured {
 }
 
 // setSize changes the machine config as another user.
-func (a *fakeAPI) setSize(t *testing.T, size string) {
+func (f *fakeAPI) setSize(t *testing.T, size string) {
 	t.Helper()
-	found, err := a.configs(t).Get(t.Context(), "demo-all", metav1.GetOptions{})
+	found, err := f.configs(t).Get(t.Context(), "demo-all", metav1.GetOptions{})
 	check(t, err)
 	found.Object["size"] = size
-	_, err = a.configs(t).Update(t.Context(), found, metav1.UpdateOptions{})
+	_, err = f.configs(t).Update(t.Context(), found, metav1.UpdateOptions{})
 	check(t, err)
 }
 
@@ -64,7 +64,9 @@ func logged(t *testing.T, f *fakeAPI) (*page, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
 	opts := options(f.serve(t))
-	opts.Log.(interface{ SetOutput(w io.Writer) }).SetOutput(out)
+	log := logrus.New()
+	log.SetOutput(out)
+	opts.Log = log
 	p := newPage(t, opts)
 	p.signIn(token)
 	return p, out
@@ -203,7 +205,7 @@ func TestWrites_TellWhatIsWritten(t *testing.T) {
 			check(t, f.Add(cluster("team-a", "demo")))
 		}, "the cluster already exists"},
 		"a refusal": {func(_ *testing.T, f *fakeAPI) {
-			f.Intercept(func(r memkube.Request) error {
+			f.Intercept(func(memkube.Request) error {
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "Cluster"}, "demo", field.ErrorList{
 					field.Invalid(field.NewPath("spec", "kubernetesVersion"), "x", "is not for you")})
 			})

@@ -134,10 +134,10 @@ func (d document) repeatedIn(node *nodes.Node, path func() string, out *[]Proble
 			return
 		}
 		at := path
-		switch node.Kind {
-		case nodes.SequenceNode:
+		if node.Kind == nodes.SequenceNode {
 			at = func() string { return fmt.Sprintf("%s[%d]", path(), i) }
-		case nodes.MappingNode:
+		}
+		if node.Kind == nodes.MappingNode {
 			if i%2 == 0 {
 				continue
 			}

@@ -111,9 +111,11 @@ func (t *Text) add(data []byte, skipped int) []Problem {
 // read fills in the nodes and the object of a document. An empty document has no object.
 func (t *Text) read(d document, data []byte) *Problem {
 	decoder := nodes.NewDecoder(bytes.NewReader(data))
-	if err := decoder.Decode(d.root); errors.Is(err, io.EOF) {
+	err := decoder.Decode(d.root)
+	if errors.Is(err, io.EOF) {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return &Problem{Line: d.skipped + t.brokenLine(data), Message: broken(err)}
 	}
 	message := d.excess()
@@ -127,8 +129,8 @@ func (t *Text) read(d document, data []byte) *Problem {
 	case d.root.Content[0].Kind != nodes.MappingNode:
 		message = "the document is no object"
 	default:
-		asJSON, err := yaml.YAMLToJSON(data)
-		if err == nil {
+		var asJSON []byte
+		if asJSON, err = yaml.YAMLToJSON(data); err == nil {
 			err = utiljson.Unmarshal(asJSON, &d.object.Object) // whole numbers as in live objects
 		}
 		if err == nil {

@@ -67,6 +67,8 @@ async function pages(browser, scheme) {
   await page.getByRole('button', { name: /^User / }).click();
   await see(page.getByRole('menuitem', { name: 'Sign out' }));
   await check(page, 'menu', scheme);
+  await page.keyboard.press('Escape');
+  await forms(page, scheme);
   await flawless(page);
   await page.context().close();
 }
@@ -120,7 +122,41 @@ async function keyboard(browser) {
   await tab.focus();
   await page.keyboard.press('ArrowRight');
   await see(page.getByRole('heading', { name: /^Pool / }));
+  await dialogs(page);
   await flawless(page);
+}
+
+/** A dialog has the focus while it is open, and returns it to the button of its menu. */
+async function dialogs(page) {
+  const actions = page.getByRole('button', { name: 'Actions' });
+  await actions.focus();
+  await page.keyboard.press('Enter');
+  await see(page.getByRole('menuitem', { name: 'Scale' }));
+  await page.keyboard.press('Enter');
+  await see(page.getByLabel('Machines of pool server'));
+  for (let i = 0; i < 12; i++) {
+    await page.keyboard.press('Tab');
+    const isInside = await page.evaluate(
+      () => document.activeElement === document.body || !!document.activeElement.closest('dialog'),
+    );
+    truth('the focus stays in the dialog', isInside);
+  }
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  equal('the focus after a dialog', (await focused(page)).text, 'Actions');
+}
+
+/** The forms that change a cluster. */
+async function forms(page, scheme) {
+  await page.goto(`${url}/ui/clusters/${env('NAMESPACE')}/good`);
+  for (const label of ['Scale', 'Kubernetes version', 'Labels']) {
+    await page.getByRole('button', { name: 'Actions' }).click();
+    await page.getByRole('menuitem', { name: label, exact: true }).click();
+    await see(page.getByRole('button', { name: 'Preview' }));
+    await check(page, label, scheme);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
 }
 
 await test(async (browser) => {

@@ -38,6 +38,19 @@ async function holds(page, text) {
   truth(`the editor holds ${text}`, (await editor(page).innerText()).includes(text), await editor(page).innerText());
 }
 
+/** The editor offers fields and values of the schema, and the key Tab leaves it. */
+async function completion(page) {
+  await edit(page, () => 'kind: Cluster\nspec:\n  kubernetesV');
+  await page.keyboard.press('Control+Space');
+  const option = await see(page.getByRole('option', { name: /^kubernetesVersion/ }));
+  await see(page.locator('.cm-completionInfo'));
+  await option.click();
+  await holds(page, 'kubernetesVersion: ');
+  await see(page.locator('.field-help').getByText('spec.kubernetesVersion'));
+  await page.keyboard.press('Tab');
+  equal('Tab leaves the editor', await editor(page).evaluate((e) => e === document.activeElement), false);
+}
+
 async function mistakes(page) {
   await edit(page, (text) => text.replace('kind: Cluster\n', 'kind: Cluster\n  wrong: [\n'));
   await button(page, 'Preview').click();
@@ -197,6 +210,7 @@ async function foreignEdit(page) {
 
 await test(async (browser) => {
   const page = await signedIn(browser);
+  await completion(page);
   await mistakes(page);
   await leaving(page);
   await viewer(browser);

@@ -77,9 +77,12 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
       const condition: Record<string, string> = seen
         ? { 'If-Match': `"${unquoted(seen)}"` }
         : { 'If-None-Match': '*' };
-      // A browser sends a request again if a used connection ends without an answer. The server knows it by this name.
-      const attempt = { 'Idempotency-Key': randomName() };
-      const response = await ask(path, { method: 'PUT', body: text, headers: { ...yaml, ...condition, ...attempt } });
+      // The server refuses a request that comes too early before it begins, so the next one is another attempt.
+      const response = await patiently(() => {
+        // A browser repeats a request if a used connection ends without an answer. The server knows it by this name.
+        const attempt = { 'Idempotency-Key': randomName() };
+        return ask(path, { method: 'PUT', body: text, headers: { ...yaml, ...condition, ...attempt } });
+      });
       const answer = await read(() => response.json() as Promise<{ written: string[] | null }>);
       return answer.written ?? [];
     },

@@ -1,44 +1,16 @@
 import { Button } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
-import { useEffect, useSyncExternalStore } from 'react';
 import { Dialog } from '../components/Dialog';
-
-// Parts of the page that hold an edit which leaving would lose.
-let edits = 0;
-const listeners = new Set<() => void>();
-
-function add(count: number) {
-  edits += count;
-  listeners.forEach((listener) => listener());
-}
-
-/** Tells the page whether a part of it holds an edit that is not written. Leaving the page then asks. */
-export function useUnsaved(isUnsaved: boolean) {
-  useEffect(() => {
-    if (!isUnsaved) return;
-    add(1);
-    return () => add(-1);
-  }, [isUnsaved]);
-}
-
-function useHasUnsaved(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    () => edits > 0,
-  );
-}
+import { hasUnsaved, useHasUnsaved } from '../lib/unsaved';
 
 /** Asks before a link, the back button, or the end of the window loses an edit. */
 export function UnsavedGuard() {
-  const hasUnsaved = useHasUnsaved();
+  const isNeeded = useHasUnsaved();
   const blocker = useBlocker({
-    shouldBlockFn: () => edits > 0,
-    enableBeforeUnload: () => edits > 0,
+    shouldBlockFn: hasUnsaved,
+    enableBeforeUnload: hasUnsaved,
     withResolver: true,
-    disabled: !hasUnsaved,
+    disabled: !isNeeded,
   });
   if (blocker.status !== 'blocked') return null;
   return (

@@ -2,6 +2,7 @@ import { useSyncExternalStore } from 'react';
 import { ApiError, getJSON, messageOf, postJSON, request, setCSRF, whenSignedOut } from '../api/client';
 import { queryClient } from '../api/queries';
 import type { Session } from '../api/types';
+import { forgetUnsaved } from '../lib/unsaved';
 import { connection } from '../live/hooks';
 
 export type SessionState =
@@ -67,6 +68,7 @@ export async function signIn(token: string) {
     await queryClient.invalidateQueries();
   } else {
     // What is on the page belongs to another user.
+    forgetUnsaved();
     location.reload();
   }
 }

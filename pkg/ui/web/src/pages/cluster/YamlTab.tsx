@@ -10,7 +10,7 @@ import { goneOf } from '../../change/effects';
 import { useChange } from '../../change/useChange';
 import { Failure, Notice } from '../../components/Notice';
 import { YamlEditor, type EditorHandle } from '../../editor/YamlEditor';
-import { useUnsaved } from '../../layout/Unsaved';
+import { useUnsaved } from '../../lib/unsaved';
 import type { ClusterName } from './ClusterPage';
 import { Placeholder } from './OverviewTab';
 
@@ -53,80 +53,106 @@ interface EditorProps extends ClusterName {
   reload: () => Promise<Manifest>;
 }
 
-function Editor({ namespace, name, live, reload }: EditorProps) {
-  const { data: access } = useAccess(namespace);
-  const { data: schema } = useClusterSchema();
+/** The edit, and what happens to it when the user or another one changes the cluster. */
+function useEdit({ namespace, name, live, reload }: EditorProps) {
   const change = useChange({ namespace, name });
-  const editor = useRef<EditorHandle>(null);
   const [edit, setEdit] = useState<Edit>();
-  const [isTrial, setTrial] = useState(false);
-  const mayEdit = access?.clusters === 'edit';
   const text = edit?.text ?? live.text;
   const isWritten = change.phase === 'applied' && change.text === text;
   const isEdited = edit !== undefined && edit.text !== edit.base.text && !isWritten;
   // An answer with early problems has seen nothing.
   const seen = change.answer?.seen || live.seen;
-  const gone = change.answer && goneOf(change.answer);
   const isOutdated = isEdited && (live.seen !== edit.base.seen || ![edit.base.seen, edit.kept].includes(seen));
-  useUnsaved(isEdited);
-  const discard = () => {
-    setEdit(undefined);
-    setTrial(false);
-    change.reset();
-  };
-  const keep = (base: Manifest) => setEdit({ text, base, kept: change.answer?.seen });
-  // The user can type on while the page reads what it has written.
-  const written = async () => {
-    const base = await reload();
-    setEdit((now) => (now && now.text !== text ? { text: now.text, base } : undefined));
-  };
   const hasChanged = change.error instanceof ApiError && change.error.status === 412;
   useEffect(() => {
     if (hasChanged) void reload().catch(ignore);
   }, [hasChanged]);
+  useUnsaved(isEdited);
+  const discard = () => {
+    setEdit(undefined);
+    change.reset();
+  };
+  const keep = (base: Manifest) => setEdit({ text, base, kept: change.answer?.seen });
+  // The user can type on while the page reads what it has written.
+  const follow = (base: Manifest) =>
+    setEdit((now) => (now && now.text !== text ? { text: now.text, base } : undefined));
+  return {
+    change,
+    text,
+    isEdited,
+    isOutdated,
+    /** The text that can be previewed. */
+    toWrite: isEdited || isWritten ? text : undefined,
+    type: (next: string) => setEdit({ base: live, ...edit, text: next }),
+    discard,
+    load: () => void reload().then(discard, ignore),
+    keep: () => void reload().then(keep, ignore),
+    written: () => void reload().then(follow, ignore),
+  };
+}
+
+function Editor(props: EditorProps) {
+  const { data: access } = useAccess(props.namespace);
+  const { data: schema } = useClusterSchema();
+  const edit = useEdit(props);
+  const editor = useRef<EditorHandle>(null);
+  const [isTrial, setTrial] = useState(false);
+  const mayEdit = access?.clusters === 'edit';
+  const isReader = access !== undefined && !mayEdit && !isTrial;
   return (
     <div className="yaml-edit">
       <YamlEditor
         ref={editor}
-        value={text}
-        onChange={(next) => setEdit({ base: live, ...edit, text: next })}
-        problems={change.answer?.problems}
+        value={edit.text}
+        onChange={edit.type}
+        problems={edit.change.answer?.problems}
         schema={schema}
-        readOnly={!(mayEdit || isTrial) || change.phase === 'applying'}
+        readOnly={!(mayEdit || isTrial) || edit.change.phase === 'applying'}
       />
       <div className="yaml-side">
-        {access && !mayEdit && !isTrial ? (
-          <ReadOnly namespace={namespace} onTry={() => setTrial(true)} />
+        {isReader ? (
+          <ReadOnly namespace={props.namespace} onTry={() => setTrial(true)} />
         ) : (
-          <>
-            {isOutdated && (
-              <Outdated
-                load={() => void reload().then(discard, ignore)}
-                keep={() => void reload().then(keep, ignore)}
-              />
-            )}
-            <ChangePanel
-              change={change}
-              text={isEdited || isWritten ? text : undefined}
-              onJump={(line, column) => editor.current?.jump(line, column)}
-              onApplied={() => void written().catch(ignore)}
-              unconfirmed={isOutdated || !!gone}
-              extra={
-                isEdited && (
-                  <Button variant="default" onClick={discard} disabled={change.phase === 'applying'}>
-                    Discard the edit
-                  </Button>
-                )
-              }
-            />
-            {!isEdited && change.phase === 'idle' && (
-              <p className="dim">Edit the manifest, then preview what the edit does to each machine.</p>
-            )}
-            {isEdited && <Compare before={live.text} after={text} />}
-          </>
+          <Side edit={edit} live={props.live} jump={(line, column) => editor.current?.jump(line, column)} />
         )}
       </div>
     </div>
+  );
+}
+
+interface SideProps {
+  edit: ReturnType<typeof useEdit>;
+  live: Manifest;
+  jump: EditorHandle['jump'];
+}
+
+/** What stands beside the editor: the preview of the edit, and what to do about foreign edits. */
+function Side({ edit, live, jump }: SideProps) {
+  const { change, isEdited, isOutdated } = edit;
+  const gone = change.answer && goneOf(change.answer);
+  return (
+    <>
+      {gone && <Notice tone="bad">{gone}</Notice>}
+      {isOutdated && !gone && <Outdated load={edit.load} keep={edit.keep} />}
+      <ChangePanel
+        change={change}
+        text={edit.toWrite}
+        onJump={jump}
+        onApplied={edit.written}
+        unconfirmed={isOutdated || !!gone}
+        extra={
+          isEdited && (
+            <Button variant="default" onClick={edit.discard} disabled={change.phase === 'applying'}>
+              Discard the edit
+            </Button>
+          )
+        }
+      />
+      {!isEdited && change.phase === 'idle' && (
+        <p className="dim">Edit the manifest, then preview what the edit does to each machine.</p>
+      )}
+      {isEdited && <Compare before={live.text} after={edit.text} />}
+    </>
   );
 }
 

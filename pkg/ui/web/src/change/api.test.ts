@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { ApiError } from '../api/client';
+import { changeApi } from './api';
+
+/** Answers requests one after the other, and records their methods and names of attempts. */
+function serve(...answers: [status: number, body: object][]) {
+  const names: string[] = [];
+  vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
+    names.push(`${init.method} ${new Headers(init.headers).get('Idempotency-Key')}`);
+    const [status, body] = answers[names.length - 1]!;
+    return Promise.resolve(new Response(JSON.stringify(body), { status, headers: { 'Retry-After': '1' } }));
+  });
+  return names;
+}
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test('a write that comes too early waits, and is another attempt', async () => {
+  const names = serve([429, { error: 'wait', reason: 'TooManyRequests' }], [200, { written: ['Cluster a/b'] }]);
+  const write = changeApi({ namespace: 'a', name: 'b' }).apply('x', '7');
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(await write).toEqual(['Cluster a/b']);
+  expect(names).toHaveLength(2);
+  expect(new Set(names).size).toBe(2);
+});
+
+test('a write whose result is unknown is not sent again', async () => {
+  const names = serve([502, { error: 'lost', reason: 'Unknown' }]);
+  await expect(changeApi({ namespace: 'a', name: 'b' }).apply('x', '7')).rejects.toBeInstanceOf(ApiError);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(names).toHaveLength(1);
+});
