@@ -35,15 +35,15 @@ const (
 func changeEndpoints() []endpoint {
 	of := "v1/" + strings.TrimSuffix(clusterPath, "/")
 	match := parameter{"If-Match", "the digest that the preview, or removal, calls seen"}
+	attempt := parameter{attemptHeader, "a random name of this attempt, so that a repeated request writes nothing"}
 	return []endpoint{
 		{method: "PUT", path: of, summary: "Write a manifest whose preview was shown", body: textYAML,
-			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"},
-				{attemptHeader, "a random name of this attempt, so that a repeated request writes nothing"}},
+			headers: []parameter{match, {"If-None-Match", "* for a new cluster, without If-Match"}, attempt},
 			isHeavy: true, answer: writtenBody{}, handle: putCluster},
 		{method: "GET", path: "v1/" + clusterPath + "removal", summary: "What the deletion of a cluster does",
 			answer: removalBody{}, handle: getRemoval},
 		{method: "DELETE", path: of, summary: "Delete a cluster whose removal was shown",
-			headers: []parameter{match}, handle: deleteCluster},
+			headers: []parameter{match, attempt}, handle: deleteCluster},
 		{method: "POST", path: "v1/manifests", summary: "The manifest of a new cluster from the values of a form",
 			body: edit.NewCluster{}, answer: manifestBody{}, handle: postManifest},
 		{method: "GET", path: "v1/schemas/cluster", summary: "The OpenAPI schema of a Cluster", answer: anyJSON,
@@ -399,6 +399,9 @@ func deleteCluster(u *ui, w http.ResponseWriter, r *http.Request, c *caller) err
 		return err
 	}
 	writer, err := u.writer(c)
+	if err == nil {
+		err = u.attempts.begin(c.user, r)
+	}
 	if err != nil {
 		return err
 	}

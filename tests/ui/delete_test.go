@@ -14,7 +14,7 @@ import (
 
 // TestUIDelete deletes a cluster on its page. A protected cluster refuses until the page ends the protection. The page
 // names a finalizer of another program as what holds the deletion. After the name is typed, one request deletes the
-// cluster, and the page follows it until it is gone.
+// cluster. Its answer is lost, and the page does not repeat it. The page follows the cluster until it is gone.
 func TestUIDelete(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)
@@ -24,13 +24,16 @@ func TestUIDelete(t *testing.T) {
 		c.Annotations[rkev1.ProtectAnnotation] = "true"
 		c.Finalizers = append(c.Finalizers, "example.com/guard")
 	})
-	env := map[string]string{"URL": st.URL, "TOKEN": administrator(t, namespace), "NAMESPACE": namespace}
+	proxy := newTeller(t, st)
+	env := map[string]string{"URL": proxy.url, "TOKEN": administrator(t, namespace), "NAMESPACE": namespace}
 	browse(t, "delete", env, steps{
 		"label": func() string {
 			st.Edit(namespace, "demo", func(c *provv1.Cluster) { c.Labels = map[string]string{"seen": "no"} })
 			return ""
 		},
-		"remove guard": func() string { removeGuard(t, st, namespace); return "" },
+		"lose the answer": proxy.lose,
+		"writes":          proxy.count,
+		"remove guard":    func() string { removeGuard(t, st, namespace); return "" },
 	})
 	if t.Failed() {
 		return

@@ -47,12 +47,12 @@ func newTeller(t *testing.T, st *stage.Stage) *teller {
 
 // answer sees each answer of Drover before the browser does.
 func (p *teller) answer(r *http.Response) error {
-	if r.Request.Method != http.MethodPut {
+	if r.Request.Method != http.MethodPut && r.Request.Method != http.MethodDelete {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.StatusCode == http.StatusOK {
+	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusNoContent {
 		p.writes++
 	}
 	if p.loses {

@@ -41,7 +41,10 @@ export async function paste(page, text) {
 
 /** Asks for the preview, and returns what the page says about each machine. */
 export async function preview(page) {
+  // The effect of an earlier preview can still be on the page.
+  const answer = page.waitForResponse((r) => r.url().endsWith('/preview') && r.status() !== 429);
   await button(page, 'Preview').click();
+  await answer;
   const effect = await see(page.getByRole('region', { name: 'Effect of the edit' }));
   await until('the preview is complete', async () =>
     (await button(page, 'Preview').getAttribute('data-loading')) ? 'the button is busy' : '',

@@ -8,7 +8,7 @@ import { Notice } from '../../components/Notice';
 import type { EditorHandle } from '../../editor/YamlEditor';
 import { rows, useCluster, useSynced } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
-import { useUnsaved } from '../../layout/Unsaved';
+import { useUnsaved } from '../../lib/unsaved';
 import { useChosenNamespaces } from '../../session/namespaces';
 import { ClusterFields } from './ClusterFields';
 import { distributionOf, emptyForm, newPool, placeProblems, runningVersions, type FieldErrors } from './form';

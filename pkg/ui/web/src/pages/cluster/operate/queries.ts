@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getJSON, objectPath, request } from '../../../api/client';
 import { queryClient } from '../../../api/queries';
 import type { ObjectEvent } from '../../../api/types';
+import { randomName } from '../../../change/api';
 import type { ClusterName } from '../ClusterPage';
 import { lastEnd, type End } from './follow';
 import type { OperationField } from './kinds';
@@ -54,10 +55,12 @@ export function useRemoval(cluster: ClusterName) {
   });
 }
 
-/** Deletes exactly the cluster that the user has seen. It sends one request. */
+/** Deletes exactly the cluster that the user has seen. A repeated request deletes nothing. */
 export async function deleteCluster({ namespace, name }: ClusterName, seen: string) {
   const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
-  await request(path, { method: 'DELETE', headers: { 'If-Match': `"${seen}"` } });
+  // A browser repeats a request by itself if a connection ends without an answer. The server knows the name.
+  const headers = { 'If-Match': `"${seen}"`, 'Idempotency-Key': randomName() };
+  await request(path, { method: 'DELETE', headers });
 }
 
 interface EventList {
