@@ -10,7 +10,11 @@ async function dialogOf(page) {
 async function unprotect(page) {
   const dialog = await dialogOf(page);
   await see(dialog.getByText('is protected'));
-  equal('buttons that delete a protected cluster', await dialog.getByRole('button', { name: 'Delete the cluster' }).count(), 0);
+  equal(
+    'buttons that delete a protected cluster',
+    await dialog.getByRole('button', { name: 'Delete the cluster' }).count(),
+    0,
+  );
   await dialog.getByRole('button', { name: 'End the protection' }).click();
   const change = await see(page.getByRole('dialog', { name: 'End the protection of demo' }));
   await change.getByRole('button', { name: 'Preview' }).click();

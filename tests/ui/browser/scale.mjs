@@ -21,7 +21,9 @@ async function preview(page, size) {
   await field.fill(String(size));
   const summary = await effect.locator('.effect-summary').innerText();
   const lines = effect.locator('.effect-machines li');
-  const machines = await lines.evaluateAll((all) => all.map((li) => [li.querySelector('b').textContent, li.dataset.class]));
+  const machines = await lines.evaluateAll((all) =>
+    all.map((li) => [li.querySelector('b').textContent, li.dataset.class]),
+  );
   return { dialog, apply, summary, machines };
 }
 
@@ -60,15 +62,15 @@ await test(async (browser) => {
 
   const up = await preview(page, 3);
   equal('the summary of a larger pool', up.summary, '2 machines: new · 2 machines: no change');
-  equal(
-    'the machines of a larger pool',
-    up.machines,
-    Array(2).fill(['New machine of pool worker', 'Add']),
-  );
+  equal('the machines of a larger pool', up.machines, Array(2).fill(['New machine of pool worker', 'Add']));
   await apply(up);
   await settled(page, 4);
   const many = await names();
-  equal('the former machines stay', few.filter((name) => !many.includes(name)), []);
+  equal(
+    'the former machines stay',
+    few.filter((name) => !many.includes(name)),
+    [],
+  );
 
   // The first machine is the oldest, so Cluster API removes it first.
   const first = few.find((name) => name.includes('-worker-'));
@@ -76,7 +78,11 @@ await test(async (browser) => {
   equal('the machine that the preview removes', removed(down), [first]);
   await apply(down);
   await settled(page, 3);
-  equal('the machines that are left', await names(), many.filter((name) => name !== first));
+  equal(
+    'the machines that are left',
+    await names(),
+    many.filter((name) => name !== first),
+  );
 
   // The other two have the same age. Cluster API can choose either of them.
   const again = await preview(page, 1);

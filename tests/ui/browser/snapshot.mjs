@@ -107,7 +107,11 @@ await test(async (browser) => {
   await restore(page);
   await see(page.locator('.cluster-head').getByText('Restore: done.'), long);
   await ready(page);
-  truth('the page shows the steps of the restore', [...lines].some((text) => /^Restore: (?!done)/.test(text)), [...lines]);
+  truth(
+    'the page shows the steps of the restore',
+    [...lines].some((text) => /^Restore: (?!done)/.test(text)),
+    [...lines],
+  );
   console.log([...lines].join('\n'));
   await until('the former configuration is back', async () => {
     const request = await step('request');

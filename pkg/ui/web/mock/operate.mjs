@@ -76,8 +76,8 @@ export const removal = (row, machines) => ({
   blocks:
     row.state === 'Failed'
       ? [
-          `Cluster ${row.namespace}/${row.name} has the finalizer example.com/backup: another program, which has set it ` +
-            'for example.com and must remove it: Drover never does',
+          `Cluster ${row.namespace}/${row.name} has the finalizer example.com/backup: another program, which has ` +
+            'set it for example.com and must remove it: Drover never does',
         ]
       : [],
   deleting: row.state === 'Deleting',

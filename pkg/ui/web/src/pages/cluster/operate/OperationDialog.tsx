@@ -34,8 +34,8 @@ const texts = {
     field: 'rotateCertificates',
     what: [
       'All services of the cluster get new certificates.',
-      'Machines restart one after the other, those with etcd first. Each machine with etcd restarts only after it has ' +
-        'verified that etcd is healthy.',
+      'Machines restart one after the other, those with etcd first. Each machine with etcd restarts only after it ' +
+        'has verified that etcd is healthy.',
     ],
   },
   keys: {
@@ -43,8 +43,8 @@ const texts = {
     apply: 'Rotate encryption keys',
     field: 'rotateEncryptionKeys',
     what: [
-      'The cluster creates a new key and writes all Secrets again with it. Servers restart one after the other, three ' +
-        'times.',
+      'The cluster creates a new key and writes all Secrets again with it. Servers restart one after the other, ' +
+        'three times.',
       'Take a snapshot first. You need it if the rotation stops halfway.',
     ],
   },
@@ -52,10 +52,10 @@ const texts = {
     title: 'Upgrade the node agents',
     apply: 'Upgrade the agents',
     what: [
-      'The agents on the nodes become those of the server, with its present address and authority. Kubernetes does not ' +
-        'restart.',
-      'Drover begins with one machine and continues with a tenth of the machines at a time. It stops when an agent does ' +
-        'not report. That node goes back to its former agent.',
+      'The agents on the nodes become those of the server, with its present address and authority. Kubernetes does ' +
+        'not restart.',
+      'Drover begins with one machine and continues with a tenth of the machines at a time. It stops when an agent ' +
+        'does not report. That node goes back to its former agent.',
     ],
   },
 } satisfies Record<string, Text>;
