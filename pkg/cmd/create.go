@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/drover-io/drover/pkg/operate/apply"
 	"github.com/drover-io/drover/pkg/operate/edit"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/preview"
@@ -45,8 +49,8 @@ func newCreateCluster(e *editOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster NAME",
 		Short: "Write the manifest of a cluster, and apply it with --apply",
-		Long: `Write the manifest of a cluster to standard output, or to the file of -f. With --apply, also create
-the cluster.
+		Long: `Write the manifest of a cluster to standard output, or to the new file of -f. With --apply, also
+create the cluster.
 
 The machines come from a node driver (--driver, --credential and --pool), or they are existing hosts
 (--hosts). On a terminal, the command asks for missing values. Elsewhere, a missing value is an
@@ -61,8 +65,10 @@ the driver's schema in the management cluster.
 
 With --apply, the command shows which machines it adds, and asks. Without a terminal, it needs
 --yes. The API server checks all objects before the first write, and the command prints its errors
-at their fields. It never changes an existing object. For existing hosts, it prints the command that
-registers a host as soon as the command exists. This command contains a secret token.
+at their fields. It never changes an existing object. If the API server refuses a write, run the
+same command again: machine configs that it has already created stay. For existing hosts, it prints
+the command that registers a host as soon as the command exists. This command contains a secret
+token.
 
 With --wait, the command follows the cluster, as drover status --watch does, until it is ready. If
 you stop the command, the server continues. A cluster that is Failed for a minute ends the wait.
@@ -103,7 +109,7 @@ func (o *createOptions) addCreateFlags(cmd *cobra.Command) {
 		"`pool`, for example workers=3,roles=worker,instanceType=t3.large; repeat it for more pools")
 	f.StringVar(&o.cluster.Version, "version", "", "Kubernetes `version`, for example v1.36.3+rke2r1")
 	f.StringVar(&o.cluster.CNI, "cni", "", "`network` of RKE2: "+anyOf(edit.Networks())+"; empty is its default")
-	f.StringVarP(&o.path, "filename", "f", "-", "`file` for the manifest; - is standard output")
+	f.StringVarP(&o.path, "filename", "f", "-", "new `file` for the manifest; - is standard output")
 	f.BoolVar(&o.apply, "apply", false, "create the cluster")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before the cluster is created")
 	o.addWait(cmd, "return after the cluster is ready")
@@ -149,18 +155,43 @@ func (o *createOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if o.path == "-" {
-		_, err = cmd.OutOrStdout().Write(manifest)
-	} else {
-		err = os.WriteFile(o.path, manifest, 0o600)
-	}
-	if err != nil {
+	if err := o.write(cmd.OutOrStdout(), manifest); err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
 	if !o.apply {
 		return nil
 	}
 	return o.create(cmd, objects, manifest)
+}
+
+// write writes the manifest. It never changes an existing file. If the file has the manifest, an earlier attempt of the
+// same command has written it.
+func (o *createOptions) write(out io.Writer, manifest []byte) error {
+	if o.path == "-" {
+		_, err := out.Write(manifest)
+		return err
+	}
+	file, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if o.hasWritten(manifest) {
+			return nil
+		}
+		return fmt.Errorf("%s exists; choose another name, or remove the file", o.path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(manifest)
+	return errors.Join(err, file.Close())
+}
+
+func (o *createOptions) hasWritten(manifest []byte) bool {
+	about, err := os.Stat(o.path)
+	if err != nil || !about.Mode().IsRegular() || about.Size() != int64(len(manifest)) {
+		return false
+	}
+	found, err := os.ReadFile(o.path)
+	return err == nil && bytes.Equal(found, manifest)
 }
 
 // missing is a value that the command line lacks.
@@ -324,7 +355,10 @@ func (o *createOptions) create(cmd *cobra.Command, objects []*unstructured.Unstr
 	}
 	w, err := o.applier()
 	if err == nil {
-		err = w.Create(ctx, o.cluster.Driver, objects)
+		err = w.Create(ctx, objects)
+	}
+	if partial, ok := errors.AsType[*apply.PartialError](err); ok {
+		return fmt.Errorf("%w; run the same command again to complete the cluster", partial)
 	}
 	if err != nil {
 		return err
@@ -358,29 +392,42 @@ func (o *createOptions) preview(ctx context.Context, manifest []byte) (preview.R
 // registrationPatience is how long the command of a new cluster may take to exist.
 const registrationPatience = time.Minute
 
-// printRegistration prints the command that registers a host. A command that does not exist in time is no error.
+// printRegistration prints the command that registers a host. The cluster is created, so a command that does not exist
+// in time, or that the user may not read, is no error.
 func (o *createOptions) printRegistration(cmd *cobra.Command) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), registrationPatience)
 	defer cancel()
-	for {
+	why := ""
+	for ctx.Err() == nil {
 		command, err := meanwhile(ctx, func() (string, error) { return o.registration(ctx) })
 		switch {
-		case ctx.Err() != nil && cmd.Context().Err() == nil:
-			cmd.PrintErrln("The registration command does not exist yet; docs/hosts.md shows how to read it")
-			return nil
-		case err != nil:
-			return err
-		case command != "":
-			cmd.PrintErrln("Run this command as root on each host, with its roles. It contains a secret token.")
-			out := cmd.OutOrStdout()
-			if o.path == "-" { // standard output is the manifest
-				out = cmd.ErrOrStderr()
-			}
-			_, err := fmt.Fprintln(out, printable(command)+" --etcd --controlplane --worker")
-			return err
+		case err == nil && command != "":
+			return o.printCommand(cmd, command)
+		case err == nil:
+			why = "does not exist yet"
+		case ctx.Err() == nil:
+			why = "cannot be read: " + err.Error()
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			break
 		}
 		pause(ctx, operationInterval)
 	}
+	if cmd.Context().Err() != nil {
+		return context.Cause(cmd.Context())
+	}
+	cmd.PrintErrln("The registration command " + why + "; docs/hosts.md shows how to read it")
+	return nil
+}
+
+func (o *createOptions) printCommand(cmd *cobra.Command, command string) error {
+	cmd.PrintErrln("Run this command as root on each host, with its roles. It contains a secret token.")
+	out := cmd.OutOrStdout()
+	if o.path == "-" { // standard output is the manifest
+		out = cmd.ErrOrStderr()
+	}
+	_, err := fmt.Fprintln(out, printable(command)+" --etcd --controlplane --worker")
+	return err
 }
 
 func (o *createOptions) registration(ctx context.Context) (string, error) {

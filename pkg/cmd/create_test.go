@@ -3,7 +3,10 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -163,4 +167,126 @@ func TestCreate_ShowsErrorsOfTheServer(t *testing.T) {
 			t.Errorf("exit code %d, %d machine configs\n%s\n%s", code, len(configs), out, problems)
 		}
 	})
+}
+
+// podDemo are the arguments for a cluster with a machine config.
+func podDemo(size string, more ...string) []string {
+	return append([]string{"demo", "--driver=pod", "--credential=cc", "--version=v1.36.3+k3s1",
+		"--pool=all=1,roles=all,size=" + size, "--apply", "--yes"}, more...)
+}
+
+// A machine config that an attempt has left is no obstacle for the next one, unless it has other values.
+func TestCreate_ContinuesAnAttempt(t *testing.T) {
+	clusters := schema.GroupResource{Group: "provisioning.cattle.io", Resource: "clusters"}
+	for name, failure := range map[string]error{
+		"refused": apierrors.NewForbidden(clusters, "demo", errors.New("the quota is used")),
+		"unknown": apierrors.NewServerTimeout(clusters, "create", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, sent := management(t), 0
+				path := filepath.Join(t.TempDir(), "demo.yaml")
+				api.Intercept(func(r memkube.Request) error {
+					if r.Verb == "create" && r.Resource.Resource == "clusters" {
+						sent++
+					}
+					if sent == 2 { // behind the dry-run
+						return failure
+					}
+					return nil
+				})
+				code, out, problems := creating(api, nil, podDemo("small", "-f", path)...)
+				const said = "only a part is written: PodConfig fleet-default/demo-all; create Cluster fleet-default/demo: "
+				if code != 1 || !strings.Contains(problems, said) ||
+					!strings.Contains(problems, "; run the same command again to complete the cluster\n") {
+					t.Errorf("exit code %d\n%s\n%s", code, out, problems)
+				}
+				api.Intercept(nil)
+				code, _, problems = creating(api, nil, podDemo("large")...)
+				if code != 1 || !strings.Contains(problems, "nothing was written: PodConfig fleet-default/demo-all exists, "+
+					"with other values or with an owner") || demoOf(t, api) != nil {
+					t.Errorf("exit code %d\n%s", code, problems)
+				}
+				code, out, problems = creating(api, nil, podDemo("small", "-f", path)...)
+				if code != 0 || demoOf(t, api) == nil {
+					t.Errorf("exit code %d\n%s\n%s", code, out, problems)
+				}
+			})
+		})
+	}
+}
+
+// A machine config of another cluster is not shared.
+func TestCreate_KeepsConfigsWithAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := management(t)
+		config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rke-machine-config.cattle.io/v1",
+			"kind": "PodConfig", "size": "small"}}
+		config.SetNamespace(defaultNamespace)
+		config.SetName("demo-all")
+		config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster",
+			Name: "other", UID: "1"}})
+		check(t, api.Add(config))
+		code, _, problems := creating(api, nil, podDemo("small")...)
+		if code != 1 || !strings.Contains(problems, "PodConfig fleet-default/demo-all exists") || demoOf(t, api) != nil {
+			t.Errorf("exit code %d\n%s", code, problems)
+		}
+	})
+}
+
+func TestCreate_KeepsFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "kept.yaml")
+		check(t, os.WriteFile(path, []byte("kept"), 0o600))
+		code, _, problems := creating(management(t), nil, "demo", "--hosts", "--version=v1.36.3+k3s1", "-f", path)
+		kept, err := os.ReadFile(path)
+		check(t, err)
+		if code != 1 || string(kept) != "kept" ||
+			!strings.Contains(problems, "kept.yaml exists; choose another name, or remove the file") {
+			t.Errorf("exit code %d, file %q\n%s", code, kept, problems)
+		}
+	})
+}
+
+// The cluster is created, so an unreadable registration command ends neither the command nor the wait.
+func TestCreate_NeedsNoRegistrationCommand(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, tc := range map[string]struct {
+		answer error
+		// failures is how many reads fail.
+		failures int
+		want     string
+		reads    int
+	}{
+		"a server that is busy": {apierrors.NewServiceUnavailable("busy"), 2, "curl x | sh -s - --etcd", 3},
+		"no permission": {apierrors.NewForbidden(secrets, "crt-token-default-token", errors.New("not for you")), 9,
+			"The registration command cannot be read: ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, reads := management(t), 0
+				check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+					ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}}, &corev1.Secret{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: "crt-token-default-token"},
+					Data:       map[string][]byte{registration.KeyNodeCommand: []byte("curl x | sh -s -")}}))
+				named := (&editing{api: api}).change(t, func(c *provv1.Cluster) { c.Status.ClusterName = "c-m-1" }, true)
+				time.AfterFunc(time.Second, named)
+				api.Intercept(func(r memkube.Request) error {
+					if r.Resource.Resource != "secrets" || r.Namespace != "c-m-1" {
+						return nil
+					}
+					if reads++; reads <= tc.failures {
+						return tc.answer
+					}
+					return nil
+				})
+				code, out, problems := creating(api, nil, "demo", "--hosts", "--version=v1.36.3+k3s1", "--apply", "--yes")
+				if code != 0 || reads != tc.reads || !strings.Contains(problems, tc.want) ||
+					!strings.Contains(problems, "drover status demo -n fleet-default --watch follows it") {
+					t.Errorf("exit code %d, %d reads\n%s\n%s", code, reads, out, problems)
+				}
+			})
+		})
+	}
 }

@@ -219,7 +219,7 @@ func TestEdit_RefusesAChangedCluster(t *testing.T) {
 	}
 }
 
-// The API server is asked once, whatever it answers.
+// The API server is asked once, whatever it answers. A write that another one has refused had no effect.
 func TestEdit_WritesOnce(t *testing.T) {
 	resource := schema.GroupResource{Group: "provisioning.cattle.io", Resource: "clusters"}
 	busy := apierrors.NewServerTimeout(resource, "patch", 1)
@@ -227,13 +227,14 @@ func TestEdit_WritesOnce(t *testing.T) {
 		answer error
 		args   []string
 		want   string
+		sent   int
 	}{
-		"a conflict": {apierrors.NewConflict(resource, "demo", errors.New("modified")),
-			[]string{"scale", "demo", "all=3", "-y"}, "the cluster has changed since the preview"},
-		"a server that cannot say": {busy, []string{"scale", "demo", "all=3", "-y"}, "it may have taken effect"},
+		"conflicts": {apierrors.NewConflict(resource, "demo", errors.New("modified")),
+			[]string{"scale", "demo", "all=3", "-y"}, "the cluster has changed since the preview", 3},
+		"a server that cannot say": {busy, []string{"scale", "demo", "all=3", "-y"}, "it may have taken effect", 1},
 		"a refusal": {apierrors.NewForbidden(resource, "demo", errors.New("not for you")),
-			[]string{"scale", "demo", "all=3", "-y"}, "not for you"},
-		"a deletion that may have happened": {busy, []string{"delete", "demo", "-y"}, "it may have taken effect"},
+			[]string{"scale", "demo", "all=3", "-y"}, "not for you", 1},
+		"a deletion that may have happened": {busy, []string{"delete", "demo", "-y"}, "it may have taken effect", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -246,8 +247,38 @@ func TestEdit_WritesOnce(t *testing.T) {
 					return nil
 				})
 				code, out, problems := e.run(tc.args...)
-				if code != 1 || sent != 1 || !strings.Contains(problems, tc.want) {
+				if code != 1 || sent != tc.sent || !strings.Contains(problems, tc.want) {
 					t.Errorf("exit code %d, sent %d times\n%s\n%s", code, sent, out, problems)
+				}
+			})
+		})
+	}
+}
+
+// Drover writes the status between the last read and the write. The next attempt names the newer version.
+func TestEdit_PassesAStatus(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args   []string
+		isGone bool
+	}{
+		"a change":   {[]string{"scale", "demo", "all=3", "-y"}, false},
+		"a deletion": {[]string{"delete", "demo", "-y"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, sent := &editing{api: editable(t)}, 0
+				e.api.Intercept(func(r memkube.Request) error {
+					if r.Verb != "patch" && r.Verb != "delete" {
+						return nil
+					}
+					if sent++; sent > 1 {
+						return nil
+					}
+					return apierrors.NewConflict(r.Resource.GroupResource(), r.Name, errors.New("modified"))
+				})
+				code, out, problems := e.run(tc.args...)
+				if demo := demoOf(t, e.api); code != 0 || sent != 2 || (demo == nil) != tc.isGone {
+					t.Errorf("exit code %d, sent %d times: %v\n%s\n%s", code, sent, demo, out, problems)
 				}
 			})
 		})

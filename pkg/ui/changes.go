@@ -249,7 +249,7 @@ func (l looker) report(cluster *provv1.Cluster, live edit.Live) (*preview.Report
 	}
 	defer reader.Close()
 	report, err := reader.Preview(file)
-	if changed := sawSame(reader, live, cluster.Name); changed != nil {
+	if changed := sawSame(reader, live, cluster.Name); errors.Is(changed, edit.ErrChanged) {
 		return nil, nil, changed
 	}
 	if err != nil {
@@ -276,36 +276,37 @@ func whyNoPreview(err error, live edit.Live) ([]edit.Problem, error) {
 		return []edit.Problem{{Field: "spec.rkeConfig", Message: "must stay, because Drover has provisioned the " +
 			"cluster"}}, nil
 	}
-	known := failureOf(err)
 	switch {
 	case apierrors.IsForbidden(err): // a user must not apply what no preview has shown
 		return []edit.Problem{{Message: "the effect on machines is unknown, because you may not read all of the " +
-			"cluster: " + known.message}}, nil
-	case known.reason != reasonInternal || isOfAPI(err):
-		return nil, err
+			"cluster: " + sentence(err)}}, nil
+	case isStatement(err):
+		return []edit.Problem{{Message: sentence(err)}}, nil
 	}
-	return []edit.Problem{{Message: known.message}}, nil
+	return nil, err
 }
 
-// sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace.
+// sawSame returns edit.ErrChanged if a preview has read another Cluster than the write would replace. If it has read
+// none, its own error says so.
 func sawSame(reader *inspect.Reader, live edit.Live, name string) error {
 	found, err := reader.Cluster(name)
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil // the preview has the same error
-	case (err == nil) != (live.Cluster != nil):
-		return edit.ErrChanged
-	case err != nil:
-		return nil
+	if apierrors.IsNotFound(err) {
+		found, err = nil, nil
 	}
-	now := live.Cluster
-	isSame := found.UID == now.GetUID() && found.Generation == now.GetGeneration() &&
+	if err == nil && !isSameCluster(found, live.Cluster) {
+		err = edit.ErrChanged
+	}
+	return err
+}
+
+// isSameCluster compares what a user sees of Clusters. Both can be nil.
+func isSameCluster(found *provv1.Cluster, now *unstructured.Unstructured) bool {
+	if found == nil || now == nil {
+		return found == nil && now == nil
+	}
+	return found.UID == now.GetUID() && found.Generation == now.GetGeneration() &&
 		equality.Semantic.DeepEqual(found.Labels, now.GetLabels()) &&
 		equality.Semantic.DeepEqual(found.Annotations, now.GetAnnotations())
-	if !isSame {
-		return edit.ErrChanged
-	}
-	return nil
 }
 
 // asSeen returns the digest in If-Match, empty for If-None-Match: *.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -336,7 +337,7 @@ func TestChanges_NeedTheRightsOfTheCaller(t *testing.T) {
 	f := newFakeAPI(t, cluster("team-a", "demo"))
 	f.Intercept(func(r memkube.Request) error {
 		if r.Agent == "user:bob" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
-			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, fmt.Errorf("bob may only read"))
+			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("bob may only read"))
 		}
 		return nil
 	})
@@ -385,7 +386,7 @@ func TestChanges_NeedNoRightsOnWhatStays(t *testing.T) {
 	isForbidden := func(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
 	f.Intercept(func(r memkube.Request) error {
 		if r.Resource.Resource == "podconfigs" && isForbidden(r.Verb) {
-			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, fmt.Errorf("ann may only read"))
+			return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("ann may only read"))
 		}
 		return nil
 	})

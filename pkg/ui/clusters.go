@@ -95,10 +95,10 @@ func (u *ui) log(w http.ResponseWriter, r *http.Request, c *caller, target strin
 
 // asMissing converts the sentence why there is no log.
 func asMissing(err error) error {
-	if known := failureOf(err); known.reason != reasonInternal || isOfAPI(err) {
-		return err
+	if isStatement(err) {
+		return notFound(sentence(err))
 	}
-	return notFound(err.Error())
+	return err
 }
 
 // lateWriter sends the head of the answer with its first byte, so that an error before it becomes the answer.

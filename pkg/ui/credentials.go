@@ -78,10 +78,11 @@ func (u *ui) postCredential(w http.ResponseWriter, r *http.Request, c *caller) e
 
 // fieldsOf returns the fields of a driver's credential for a new one, nil if they are unknown.
 func (u *ui) fieldsOf(ctx context.Context, c *caller, driver string) (map[string]mgmtv3.Field, error) {
-	if driverschema.ValidName(driver) != nil {
-		return nil, nil
+	var fields map[string]mgmtv3.Field
+	var err error
+	if driverschema.ValidName(driver) == nil {
+		fields, err = u.credentialFields(ctx, c, driver)
 	}
-	fields, err := u.credentialFields(ctx, c, driver)
 	if apierrors.IsNotFound(err) {
 		return nil, refusal{[]edit.Problem{{Field: "driver", Message: "there is no driver " + driver +
 			" with credentials, or it is not active"}}}
@@ -141,13 +142,14 @@ func (u *ui) liveCredential(ctx context.Context, c *caller, namespace, name stri
 func (u *ui) checkReplacement(ctx context.Context, c *caller, live *corev1.Secret, driver string,
 	values map[string]string) ([]edit.Problem, error) {
 	fields, err := u.credentialFields(ctx, c, driver)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, err
+	if apierrors.IsNotFound(err) {
+		fields, err = nil, nil
 	}
-	if err != nil || fields == nil {
-		return append(unreplaced(live, values), credential.Check(nil, values)...), nil
+	problems := credential.Check(fields, values)
+	if fields == nil {
+		problems = append(unreplaced(live, values), problems...)
 	}
-	return credential.Check(fields, values), nil
+	return problems, err
 }
 
 // unreplaced lists the values of a credential that a replacement lacks, for a driver without a known schema.

@@ -1,12 +1,10 @@
 package ui
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,13 +111,20 @@ func failureOf(err error) failure {
 		return tooMany(text, time.Second)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return invalid(text)
-	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
 		return failure{http.StatusGatewayTimeout, reasonTimeout, text, 0}
+	}
+	if broken := lost(err); broken != nil && !isOfAPI(err) {
+		return lostFailure(err, broken)
 	}
 	return failure{http.StatusInternalServerError, reasonInternal, text, 0}
 }
 
-func sentence(err error) string { return strings.ReplaceAll(err.Error(), adviceOfCommands, "") }
+// isStatement reports whether an error is a sentence of package operate about the cluster or the request. The others
+// say that a read has failed.
+func isStatement(err error) bool {
+	return failureOf(err).status == http.StatusInternalServerError && !isOfAPI(err)
+}
 
 // writeFailureOf converts an error of a write.
 func writeFailureOf(err error) (failure, bool) {
@@ -129,7 +134,7 @@ func writeFailureOf(err error) (failure, bool) {
 		return failure{http.StatusUnprocessableEntity, reasonInvalid, sentence(err), 0}, true
 	case errors.As(err, &partial), errors.Is(err, apply.ErrUnknown):
 		code := http.StatusBadGateway
-		if errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
+		if isTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
 			code = http.StatusGatewayTimeout
 		}
 		text := sentence(err)

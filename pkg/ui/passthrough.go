@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,7 +57,7 @@ func (u *ui) getObject(w http.ResponseWriter, r *http.Request, c *caller) error 
 	defer answer.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxObjects+1))
 	if err != nil {
-		return fmt.Errorf("read the answer of the management cluster: %w", err)
+		return fmt.Errorf("ask the management cluster: %w", &url.Error{Op: r.Method, URL: path, Err: err})
 	}
 	if len(data) > maxObjects {
 		return failure{http.StatusRequestEntityTooLarge, reasonInvalid,
@@ -145,9 +144,6 @@ func pass(r *http.Request, c *caller, path string, info *request.RequestInfo) (*
 	request.Header.Set("Accept", accepted(info))
 	answer, err := client.Do(request)
 	if err != nil {
-		if urlError, ok := errors.AsType[*url.Error](err); ok {
-			err = urlError.Err
-		}
 		return nil, fmt.Errorf("ask the management cluster: %w", err)
 	}
 	return answer, nil

@@ -110,8 +110,11 @@ func (u *ui) getBriefing(w http.ResponseWriter, r *http.Request, c *caller) erro
 	open := func() (*inspect.Reader, error) { return u.reader(r, c) }
 	g := restore.Gatherer{Plain: open, Full: open}
 	snapshot, err := g.Find(r.Context(), scene, order.Wish.Name)
-	if err != nil && snapshot == nil {
-		return asMissing(err)
+	if absent, ok := errors.AsType[*restore.AbsentError](err); ok {
+		return notFound(absent.Error())
+	}
+	if snapshot == nil {
+		return err
 	}
 	body, err := brief(g, scene, order, snapshot, err)
 	if err != nil {
@@ -154,22 +157,22 @@ func brief(g restore.Gatherer, s operation.Scene, o operation.Order, snapshot *i
 }
 
 // judge returns why a restore is impossible, or a note about a preview that is impossible. err is what gathering the
-// briefing returned. An answer of the API server to it ends the request.
+// briefing returned. A read that failed ends the request.
 func judge(b restore.Briefing, err error) (refused, note string, fatal error) {
-	refusal, isRefusal := errors.AsType[*operation.Refusal](err)
-	problem := b.Report.OperationProblem(operation.FieldPath(b.Order.Kind))
-	switch {
-	case isOfAPI(err):
-		return "", "", err
-	case isRefusal:
+	if refusal, ok := errors.AsType[*operation.Refusal](err); ok {
 		return refusal.Why, "", nil
-	case err != nil:
-		return err.Error(), "", nil
-	case apierrors.IsUnauthorized(b.Unforeseen):
-		return "", "", b.Unforeseen
-	case b.Unforeseen != nil:
-		return "", "it is not known whether the restore would fail at once: " + b.Unforeseen.Error(), nil
-	case problem != "":
+	}
+	if err != nil && isStatement(err) {
+		return sentence(err), "", nil
+	}
+	unknown := b.Unforeseen
+	if err != nil || apierrors.IsUnauthorized(unknown) || lost(unknown) != nil {
+		return "", "", cmp.Or(err, unknown)
+	}
+	if unknown != nil {
+		return "", "it is not known whether the restore would fail at once: " + sentence(unknown), nil
+	}
+	if problem := b.Report.OperationProblem(operation.FieldPath(b.Order.Kind)); problem != "" {
 		return "the " + b.Order.Kind.Title + " would fail: " + problem, "", nil
 	}
 	return "", "", nil

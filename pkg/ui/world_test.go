@@ -49,6 +49,7 @@ type fakeAPI struct {
 	expires bool                       // every watch is too old
 	reviews int
 	seen    []*http.Request
+	breaks  func(path string) bool // cuts the answer to a request
 }
 
 const token = "token-of-ann"
@@ -126,7 +127,14 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.seen = append(f.seen, r)
 	user := f.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	breaks := f.breaks != nil && f.breaks(r.URL.Path)
 	f.mu.Unlock()
+	if breaks { // client-go would wait for seconds to repeat a read without an answer
+		w.Header().Set("Content-Length", "2")
+		_, _ = w.Write([]byte("{"))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 	if user == "" {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)

@@ -59,42 +59,57 @@ func (w *Writer) Cluster(ctx context.Context, namespace, name string) (*provv1.C
 // Change writes a change of a Cluster, and returns the Cluster. It returns edit.ErrChanged if the Cluster is not the
 // one that the user has seen. A change of the status alone is no obstacle.
 func (w *Writer) Change(ctx context.Context, change edit.Change) (*provv1.Cluster, error) {
-	now, err := w.Cluster(ctx, change.Before.Namespace, change.Before.Name)
-	if err != nil {
-		return nil, err
-	}
-	if change, err = change.On(now); err != nil {
-		return nil, err
-	}
-	patch, err := change.Patch()
-	if err != nil {
-		return nil, err
-	}
 	written := &provv1.Cluster{}
-	err = w.client.Patch(types.JSONPatchType).MaxRetries(0).Namespace(now.Namespace).
-		Resource(clusterResource.Resource).Name(now.Name).Body(patch).Do(ctx).Into(written)
+	err := w.onNewest(ctx, change.Before, func(now *provv1.Cluster) error {
+		newer, err := change.On(now)
+		if err != nil {
+			return err
+		}
+		patch, err := newer.Patch()
+		if err != nil {
+			return err
+		}
+		return unwritten("change cluster "+now.Namespace+"/"+now.Name, w.client.Patch(types.JSONPatchType).
+			MaxRetries(0).Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).Body(patch).Do(ctx).
+			Into(written))
+	})
 	if err != nil {
-		return nil, unwritten("change cluster "+now.Namespace+"/"+now.Name, err)
+		return nil, err
 	}
 	return written, nil
 }
 
-// Delete deletes exactly the Cluster that the user has seen. It returns edit.ErrChanged for another one.
+// Delete deletes exactly the Cluster that the user has seen. It returns edit.ErrChanged for another one. A change of the
+// status alone is no obstacle.
 func (w *Writer) Delete(ctx context.Context, seen *provv1.Cluster) error {
-	now, err := w.Cluster(ctx, seen.Namespace, seen.Name)
-	if err == nil {
-		err = edit.Unchanged(seen, now)
+	return w.onNewest(ctx, seen, func(now *provv1.Cluster) error {
+		options, err := edit.Preconditions(now)
+		if err != nil {
+			return err
+		}
+		return unwritten("delete cluster "+now.Namespace+"/"+now.Name, w.client.Delete().MaxRetries(0).
+			Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).
+			SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error())
+	})
+}
+
+// onNewest writes for exactly the newest version of a Cluster. A write that another one has refused had no effect. If
+// that one has changed nothing but the status, the next attempt names the newer version.
+func (w *Writer) onNewest(ctx context.Context, seen *provv1.Cluster, write func(now *provv1.Cluster) error) error {
+	var err error
+	for range attempts {
+		now, unread := w.Cluster(ctx, seen.Namespace, seen.Name)
+		if unread == nil {
+			unread = edit.Unchanged(seen, now)
+		}
+		if unread != nil {
+			return unread
+		}
+		if err = write(now); !errors.Is(err, edit.ErrChanged) {
+			break
+		}
 	}
-	if err != nil {
-		return err
-	}
-	options, err := edit.Preconditions(now)
-	if err != nil {
-		return err
-	}
-	err = w.client.Delete().MaxRetries(0).Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).
-		SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error()
-	return unwritten("delete cluster "+now.Namespace+"/"+now.Name, err)
+	return err
 }
 
 // ErrUnknown says that a write may have taken effect.

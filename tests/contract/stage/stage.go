@@ -48,6 +48,7 @@ const DroverAgent = "drover"
 // Stage is a running Drover with a World of simulated machines.
 type Stage struct {
 	t     *testing.T
+	log   *notebook
 	plane *managementplane.Plane
 	// ends are the functions that stop what runs, called in reverse order.
 	ends []func()
@@ -97,7 +98,7 @@ func Start(t *testing.T, s Settings) *Stage {
 	if s.CAPI == server.CAPIEmbedded && s.CoreWrites == "" {
 		s.CoreWrites = cmp.Or(server.CoreWrites(os.Getenv("DROVER_TEST_CORE_WRITES")), server.CoreWritesThrifty)
 	}
-	st := &Stage{t: t, plane: s.Plane}
+	st := &Stage{t: t, log: newNotebook(t), plane: s.Plane}
 	st.Client = newClient(t, st.Config("contract-tests"))
 	st.startWorld(s)
 	if s.Drover != nil {
@@ -148,7 +149,7 @@ func (st *Stage) startWorld(s Settings) {
 	opts := fakeagent.Options{
 		Config: st.Config(fakeagent.Agent),
 		API:    func() http.Handler { return memkube.New(memkube.Options{}) },
-		Log:    st.t.Logf,
+		Log:    st.log.Logf,
 		Dial:   st.dial,
 		// Jobs that ask drivers for their flags are played here, and download as their pods would.
 		Authorities: string(vendor.CertPEM),
@@ -174,7 +175,7 @@ func (st *Stage) startDrover(s Settings) {
 	st.t.Cleanup(endpoint.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
 	log := logrus.New()
-	log.SetOutput(st.t.Output())
+	log.SetOutput(st.log)
 	registry := prometheus.NewRegistry()
 	// This runs after Drover has ended, because cleanups run in reverse order.
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) })

@@ -291,7 +291,7 @@ func (w *world) reads(t *testing.T, viewer user, text string) {
 	}
 }
 
-// deletes deletes exactly the Cluster that the user has seen.
+// deletes requests the deletion of exactly the Cluster that the user has seen.
 func (w *world) deletes(t *testing.T, tenant user) {
 	t.Helper()
 	removal := tenant.send(http.MethodGet, "/removal", "", "", "")

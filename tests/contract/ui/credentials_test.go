@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -107,9 +108,10 @@ func (s *script) follow() *record {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(out, stream.Body) // it ends when the test closes the body
+		defer stream.Body.Close()
+		_, _ = io.Copy(out, stream.Body) // it ends with the context of the test, before the cleanups
 	}()
-	s.Cleanup(func() { _ = stream.Body.Close(); <-ended })
+	s.Cleanup(func() { <-ended })
 	return out
 }
 
@@ -119,7 +121,7 @@ func TestUICredentials(t *testing.T) {
 	w := newWorld(t)
 	log := &record{}
 	logrus.SetOutput(log)
-	t.Cleanup(func() { logrus.SetOutput(t.Output()) })
+	t.Cleanup(func() { logrus.SetOutput(os.Stderr) })
 	s := &script{T: t, w: w, token: w.tenant(t)}
 	path := "namespaces/" + w.own + "/credentials"
 	request := map[string]any{"displayName": "ours", "driver": "contract",

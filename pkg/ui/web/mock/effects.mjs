@@ -1,4 +1,4 @@
-// What an edit of made-up machines would do, for the edits that pages make: another version, other sizes of pools.
+// What an edit of made-up machines would do, for the edits that pages make: another version, a profile, other sizes of pools.
 
 const sizesIn = (text) =>
   new Map([...text.matchAll(/- name: (\S+)\n\s+quantity: (\d+)/g)].map(([, name, size]) => [name, Number(size)]));
@@ -6,8 +6,8 @@ const sizesIn = (text) =>
 const unchanged = (machine) => ({ name: machine.name, pool: machine.pool, class: 'None' });
 
 /** Every machine restarts, the servers first. */
-function upgrade(machines, version) {
-  const causes = [{ field: 'spec.kubernetesVersion', class: 'Restart' }];
+function restart(machines, field) {
+  const causes = [{ field, class: 'Restart' }];
   const isServer = (m) => m.roles.includes('etcd');
   return {
     result: 'Restart',
@@ -22,8 +22,7 @@ function upgrade(machines, version) {
       { name: 'control plane', pace: '1' },
       { name: 'pool workers', pace: '10%' },
     ],
-    fields: [{ field: 'spec.kubernetesVersion', class: 'Restart' }],
-    notes: [`the images of ${version} are pulled before each restart`],
+    fields: causes,
   };
 }
 
@@ -47,10 +46,12 @@ function scale(row, machines, sizes) {
 export function effectsOf(row, machines, text) {
   const cluster = `${row.namespace}/${row.name}`;
   const version = /kubernetesVersion: (\S+)/.exec(text)?.[1];
-  if (version && version !== row.version) return { cluster, ...upgrade(machines, version) };
+  if (version && version !== row.version) return { cluster, ...restart(machines, 'spec.kubernetesVersion') };
   const sizes = sizesIn(text);
   if ((row.pools ?? []).some(({ name, wanted }) => sizes.has(name) && sizes.get(name) !== wanted))
     return { cluster, ...scale(row, machines, sizes) };
+  if (/^ +profile:/m.test(text))
+    return { cluster, ...restart(machines, 'spec.rkeConfig.machineGlobalConfig.profile') };
   if (/etcdSnapshotCreate/.test(text)) return { cluster, result: 'None', machines: machines.map(unchanged) };
   return undefined;
 }
