@@ -16,7 +16,7 @@ import (
 
 // TestUIBadInput makes mistakes and lets things fail while a user edits. The YAML is broken, a field does not exist,
 // the user may not write, or a policy refuses. A write gets no answer, the connection is cut, or the session ends.
-// Another user edits the cluster. The page says each at its place and keeps what was typed. Each change is written once.
+// Another user edits the cluster. The page says each at its place, keeps what was typed, and writes each change once.
 func TestUIBadInput(t *testing.T) {
 	st := stage.Start(t, stage.Settings{UI: true})
 	namespace := plane.Namespace(t)
