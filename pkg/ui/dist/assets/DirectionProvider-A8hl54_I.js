@@ -1,0 +1,1 @@
+import{a as e,n as t,t as n}from"./jsx-runtime-Wy9s6hX0.js";n();var r=e(t(),1),i=(0,r.createContext)({dir:`ltr`,toggleDirection:()=>{},setDirection:()=>{}});function a(){return(0,r.useContext)(i)}export{a as t};

@@ -1,0 +1,1 @@
+import{n as e,t}from"./jsx-runtime-Wy9s6hX0.js";import{_ as n,p as r}from"./Command-C528ptc2.js";import{t as i}from"./InputBase-Dwl39y9c.js";var a=t();e();var o=r((e,t)=>{let r=n(`TextInput`,null,e);return(0,a.jsx)(i,{component:`input`,ref:t,...r,__staticSelector:`TextInput`})});o.classes=i.classes,o.displayName=`@mantine/core/TextInput`;export{o as t};

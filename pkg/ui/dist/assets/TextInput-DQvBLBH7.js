@@ -1,1 +1,0 @@
-import{A as e,j as t}from"./hooks-IWbs1Erm.js";import{A as n,P as r}from"./Notice-LCcKVHnn.js";import{t as i}from"./InputBase-iZR4eXqr.js";var a=e();t();var o=n((e,t)=>{let n=r(`TextInput`,null,e);return(0,a.jsx)(i,{component:`input`,ref:t,...n,__staticSelector:`TextInput`})});o.classes=i.classes,o.displayName=`@mantine/core/TextInput`;export{o as t};

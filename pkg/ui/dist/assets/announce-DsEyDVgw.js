@@ -1,0 +1,1 @@
+import{a as e,n as t}from"./jsx-runtime-Wy9s6hX0.js";var n=e(t(),1),r=``,i=new Set;function a(e){r=e,i.forEach(e=>e())}function o(){return(0,n.useSyncExternalStore)(e=>(i.add(e),()=>void i.delete(e)),()=>r)}export{o as n,a as t};

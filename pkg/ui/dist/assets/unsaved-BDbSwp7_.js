@@ -1,0 +1,1 @@
+import{a as e,n as t}from"./jsx-runtime-Wy9s6hX0.js";var n=e(t(),1),r=0,i=new Set;function a(e){r=e,i.forEach(e=>e())}function o(e){(0,n.useEffect)(()=>{if(e)return a(r+1),()=>a(Math.max(0,r-1))},[e])}var s=()=>r>0,c=()=>a(0);function l(){return(0,n.useSyncExternalStore)(e=>(i.add(e),()=>void i.delete(e)),s)}export{o as i,s as n,l as r,c as t};
