@@ -196,15 +196,16 @@ func TestCreate_ContinuesAnAttempt(t *testing.T) {
 					return nil
 				})
 				code, out, problems := creating(api, nil, podDemo("small", "-f", path)...)
-				const said = "only a part is written: PodConfig fleet-default/demo-all; create Cluster fleet-default/demo: "
+				const said = "only a part is written: PodConfig fleet-default/demo-all; create Cluster " +
+					"fleet-default/demo: "
 				if code != 1 || !strings.Contains(problems, said) ||
 					!strings.Contains(problems, "; run the same command again to complete the cluster\n") {
 					t.Errorf("exit code %d\n%s\n%s", code, out, problems)
 				}
 				api.Intercept(nil)
 				code, _, problems = creating(api, nil, podDemo("large")...)
-				if code != 1 || !strings.Contains(problems, "nothing was written: PodConfig fleet-default/demo-all exists, "+
-					"with other values or with an owner") || demoOf(t, api) != nil {
+				if code != 1 || !strings.Contains(problems, "nothing was written: PodConfig fleet-default/demo-all "+
+					"exists, with other values or with an owner") || demoOf(t, api) != nil {
 					t.Errorf("exit code %d\n%s", code, problems)
 				}
 				code, out, problems = creating(api, nil, podDemo("small", "-f", path)...)
@@ -228,7 +229,7 @@ func TestCreate_KeepsConfigsWithAnOwner(t *testing.T) {
 			Name: "other", UID: "1"}})
 		check(t, api.Add(config))
 		code, _, problems := creating(api, nil, podDemo("small")...)
-		if code != 1 || !strings.Contains(problems, "PodConfig fleet-default/demo-all exists") || demoOf(t, api) != nil {
+		if code != 1 || demoOf(t, api) != nil || !strings.Contains(problems, "PodConfig fleet-default/demo-all") {
 			t.Errorf("exit code %d\n%s", code, problems)
 		}
 	})
@@ -270,7 +271,8 @@ func TestCreate_NeedsNoRegistrationCommand(t *testing.T) {
 					TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 					ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: "crt-token-default-token"},
 					Data:       map[string][]byte{registration.KeyNodeCommand: []byte("curl x | sh -s -")}}))
-				named := (&editing{api: api}).change(t, func(c *provv1.Cluster) { c.Status.ClusterName = "c-m-1" }, true)
+				name := func(c *provv1.Cluster) { c.Status.ClusterName = "c-m-1" }
+				named := (&editing{api: api}).change(t, name, true)
 				time.AfterFunc(time.Second, named)
 				api.Intercept(func(r memkube.Request) error {
 					if r.Resource.Resource != "secrets" || r.Namespace != "c-m-1" {
@@ -281,7 +283,8 @@ func TestCreate_NeedsNoRegistrationCommand(t *testing.T) {
 					}
 					return nil
 				})
-				code, out, problems := creating(api, nil, "demo", "--hosts", "--version=v1.36.3+k3s1", "--apply", "--yes")
+				code, out, problems := creating(api, nil, "demo", "--hosts", "--version=v1.36.3+k3s1", "--apply",
+					"--yes")
 				if code != 0 || reads != tc.reads || !strings.Contains(problems, tc.want) ||
 					!strings.Contains(problems, "drover status demo -n fleet-default --watch follows it") {
 					t.Errorf("exit code %d, %d reads\n%s\n%s", code, reads, out, problems)

@@ -27,8 +27,8 @@ func (w *Writer) Create(ctx context.Context, objects []*unstructured.Unstructure
 		case !apierrors.IsAlreadyExists(err) || resourceOf(object) == clusterResource:
 			problems = append(problems, refused(object, err))
 		case !w.isLeft(ctx, object):
-			problems = append(problems, fmt.Errorf("%s exists, with other values or with an owner; delete it, or choose "+
-				"another name: %w", nameOf(object), err))
+			problems = append(problems, fmt.Errorf("%s exists, with other values or with an owner; delete it, or "+
+				"choose another name: %w", nameOf(object), err))
 		}
 	}
 	if len(problems) > 0 {
@@ -48,8 +48,8 @@ func (w *Writer) Create(ctx context.Context, objects []*unstructured.Unstructure
 	return nil
 }
 
-// isLeft reports whether a machine config is what a creation would make, and no cluster owns it. The API server fills in
-// the defaults of a copy, because a user who may create machine configs may not always change them.
+// isLeft reports whether a machine config is what a creation would make, and no cluster owns it. The API server fills
+// in the defaults of a copy, because a user who may create machine configs may not always change them.
 func (w *Writer) isLeft(ctx context.Context, object *unstructured.Unstructured) bool {
 	live, err := w.get(ctx, resourceOf(object), object.GetNamespace(), object.GetName())
 	if err != nil || live.GetDeletionTimestamp() != nil || len(live.GetOwnerReferences()) > 0 {

@@ -70,8 +70,8 @@ func (w *Writer) Change(ctx context.Context, change edit.Change) (*provv1.Cluste
 			return err
 		}
 		return unwritten("change cluster "+now.Namespace+"/"+now.Name, w.client.Patch(types.JSONPatchType).
-			MaxRetries(0).Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).Body(patch).Do(ctx).
-			Into(written))
+			MaxRetries(0).Namespace(now.Namespace).Resource(clusterResource.Resource).Name(now.Name).Body(patch).
+			Do(ctx).Into(written))
 	})
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (w *Writer) Change(ctx context.Context, change edit.Change) (*provv1.Cluste
 	return written, nil
 }
 
-// Delete deletes exactly the Cluster that the user has seen. It returns edit.ErrChanged for another one. A change of the
-// status alone is no obstacle.
+// Delete deletes exactly the Cluster that the user has seen. It returns edit.ErrChanged for another one. A change of
+// the status alone is no obstacle.
 func (w *Writer) Delete(ctx context.Context, seen *provv1.Cluster) error {
 	return w.onNewest(ctx, seen, func(now *provv1.Cluster) error {
 		options, err := edit.Preconditions(now)
