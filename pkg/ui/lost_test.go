@@ -22,7 +22,7 @@ func TestFailureOf_LostConnections(t *testing.T) {
 		io.ErrUnexpectedEOF)
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6443},
 		Err: syscall.ECONNREFUSED}
-	_, unparsed := url.Parse("::")
+	unparsed := &url.Error{Op: "parse", URL: "::", Err: errors.New("missing protocol scheme")}
 	for name, tc := range map[string]struct {
 		err     error
 		status  int

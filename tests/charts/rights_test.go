@@ -65,8 +65,8 @@ func TestDrover_RolesMatchTheFile(t *testing.T) {
 	}
 }
 
-// TestDrover_RightsOnOtherProviders: the role of the embedded core aggregates the same roles as that of a separate core.
-// The value adds one, for both.
+// TestDrover_RightsOnOtherProviders: the role of the embedded core aggregates the same roles as that of a separate
+// core. The value adds one, for both.
 func TestDrover_RightsOnOtherProviders(t *testing.T) {
 	given := map[string]any{"extraProviders": []any{
 		map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io"},

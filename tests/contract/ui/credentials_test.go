@@ -104,11 +104,11 @@ func (w *world) keeper(t *testing.T) {
 // follow collects the stream of the tenant's namespace.
 func (s *script) follow() *record {
 	s.Helper()
-	stream, out := s.request(http.MethodGet, "stream?namespaces="+s.w.own, nil), &record{}
-	ended := make(chan struct{})
+	out, ended := &record{}, make(chan struct{})
+	stream := s.request(http.MethodGet, "stream?namespaces="+s.w.own, nil)
+	s.Cleanup(func() { _ = stream.Body.Close() })
 	go func() {
 		defer close(ended)
-		defer stream.Body.Close()
 		_, _ = io.Copy(out, stream.Body) // it ends with the context of the test, before the cleanups
 	}()
 	s.Cleanup(func() { <-ended })
