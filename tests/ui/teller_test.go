@@ -18,7 +18,7 @@ type teller struct {
 	url    string
 	mu     sync.Mutex
 	writes int
-	// loses the answer to the next write, after Drover has given it.
+	// loses the answer to the next successful write.
 	loses bool
 }
 
@@ -52,9 +52,10 @@ func (p *teller) answer(r *http.Response) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusNoContent {
-		p.writes++
+	if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNoContent {
+		return nil // the page sends a request again that came too early
 	}
+	p.writes++
 	if p.loses {
 		p.loses = false
 		return http.ErrAbortHandler
