@@ -37,10 +37,18 @@ func (a *attempts) begin(user string, r *http.Request) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := [2]string{user, name}
-	if _, known := a.known.Get(key); known {
+	if err := a.repeated(user, r); err != nil {
+		return err
+	}
+	a.known.Add([2]string{user, name}, true, attemptTime)
+	return nil
+}
+
+// repeated refuses an attempt that has begun before, and records nothing. It comes before the limits of the user: a
+// page that is told to wait sends another attempt.
+func (a *attempts) repeated(user string, r *http.Request) error {
+	if _, known := a.known.Get([2]string{user, r.Header.Get(attemptHeader)}); known {
 		return failure{http.StatusBadGateway, reasonUnknown, "the answer to this write was lost", 0}
 	}
-	a.known.Add(key, true, attemptTime)
 	return nil
 }

@@ -193,6 +193,9 @@ func (u *ui) try(e endpoint, w http.ResponseWriter, r *http.Request) error {
 	if err := checkNames(r); err != nil {
 		return err
 	}
+	if err := u.attempts.repeated(c.user, r); err != nil {
+		return err
+	}
 	done, err := u.limits.enter(c.user, e.isHeavy)
 	if err != nil {
 		return err
