@@ -10,7 +10,16 @@ import { labelOf, sharedNamespace } from '../pages/create/form';
 import { useDrivers } from '../pages/create/api';
 import type { Driver } from '../pages/create/types';
 import { createCredential, replaceCredential, type CredentialName } from './api';
-import { checkValues, credentialFields, fieldOfProblem, hasFields, s3, valuesOf, type Entry } from './credential';
+import {
+  checkValues,
+  credentialFields,
+  fieldOfProblem,
+  hasFields,
+  s3,
+  shownEntries,
+  valuesOf,
+  type Entry,
+} from './credential';
 import { KeyValueEntries, SecretInput } from './SecretInput';
 import './credentials.css';
 
@@ -46,11 +55,19 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
   const [chosen, setChosen] = useState(fixed ?? (drivers[0] === s3 ? '' : (drivers[0]?.name ?? '')));
   const [namespace, setNamespace] = useState(initial ?? sharedNamespace);
   const [displayName, setDisplayName] = useState('');
-  const [entries, setEntries] = useState<Entry[]>([]);
+  const [typed, setEntries] = useState<Entry[]>([]);
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [failure, setFailure] = useState<unknown>();
   const form = useRef<HTMLFormElement>(null);
   const fields = drivers.find(({ name }) => name.toLowerCase() === chosen.toLowerCase())?.credential;
+  const entries = shownEntries(fields, typed);
+
+  /** Another driver must not get the values of the former one. */
+  function choose(driver: string) {
+    setChosen(driver);
+    setEntries([]);
+    setErrors({});
+  }
 
   async function submit(event: FormEvent) {
     event.preventDefault();
@@ -94,7 +111,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
       {!replace && (
         <>
           {fixed === undefined && (
-            <DriverSelect drivers={drivers} value={chosen} error={errors.driver} onChange={setChosen} />
+            <DriverSelect drivers={drivers} value={chosen} error={errors.driver} onChange={choose} />
           )}
           <TextInput
             label="Name"

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkValues, credentialFields, fieldOfProblem, valuesOf } from './credential';
+import { checkValues, credentialFields, fieldOfProblem, shownEntries, valuesOf } from './credential';
 
 const fields = [
   { name: 'url', type: 'string', secret: false, required: false },
@@ -17,6 +17,16 @@ test('spaces belong to a value, and an empty value is none', () => {
     { key: '', value: 'x' },
   ];
   expect(valuesOf(entries)).toEqual({ token: ' a ' });
+});
+
+test('a form sends only the values that it shows', () => {
+  const entries = [
+    { key: 'token', value: 'a' },
+    { key: 'former', value: 'b' },
+  ];
+  expect(shownEntries(fields, entries)).toEqual([{ key: 'token', value: 'a' }]);
+  expect(shownEntries(undefined, entries)).toEqual(entries);
+  expect(shownEntries([], entries)).toEqual(entries);
 });
 
 test.each([

@@ -39,6 +39,11 @@ export function credentialFields(fields: readonly CredentialField[] | undefined)
 /** Reports whether a form can ask for the values by name. Otherwise its user types the names, too. */
 export const hasFields = (fields: readonly CredentialField[] | undefined) => !!fields?.length;
 
+/** The entries that the form shows. With known fields, it shows no other names. */
+export function shownEntries(fields: readonly CredentialField[] | undefined, entries: readonly Entry[]): Entry[] {
+  return entries.filter(({ key }) => !hasFields(fields) || fields!.some(({ name }) => name === key));
+}
+
 /** The values of a request, without empty ones. */
 export function valuesOf(entries: readonly Entry[]): Record<string, string> {
   const out: Record<string, string> = {};
