@@ -10,6 +10,7 @@ import { Dialog } from '../../../components/Dialog';
 import { Failure, Notice } from '../../../components/Notice';
 import { announce } from '../../../lib/announce';
 import { Placeholder } from '../OverviewTab';
+import { isConfirmed } from './needed';
 import { deleteCluster, useRemoval } from './queries';
 import { forgetDeletion, noteDeletion } from './requests';
 import type { Removal } from './types';
@@ -58,20 +59,20 @@ function Deletion({ cluster, removal, onClose, onUnprotect }: DeletionProps) {
   const deletion = useDeletion(cluster, onClose);
   const [typed, setTyped] = useState('');
   const isPossible = data && !data.refused && !data.deleting;
-  const lookAgain = () => {
-    deletion.forget();
-    void refetch();
+  // Only a successful look allows another deletion.
+  const lookAgain = async () => {
+    if ((await refetch()).isSuccess) deletion.forget();
   };
   return (
     <Dialog title={`Delete ${cluster.name}`} onClose={onClose} busy={deletion.busy}>
-      {error && !data && <Failure error={error} retry={lookAgain} />}
+      {error && <Failure error={error} retry={() => void lookAgain()} />}
       {!data && !error && <Placeholder lines={6} />}
       {data && <RemovalText removal={data} onUnprotect={onUnprotect} />}
       {isPossible && <Confirmation confirm={cluster.name} typed={typed} onType={setTyped} disabled={deletion.busy} />}
       {deletion.error !== undefined && <DeletionError error={deletion.error} />}
       <div className="operate-end">
         {deletion.error !== undefined || error || data?.deleting ? (
-          <Button variant="default" onClick={lookAgain} loading={isFetching}>
+          <Button variant="default" onClick={() => void lookAgain()} loading={isFetching}>
             Look again
           </Button>
         ) : null}
@@ -82,7 +83,9 @@ function Deletion({ cluster, removal, onClose, onUnprotect }: DeletionProps) {
           <Button
             color="red"
             loading={deletion.busy}
-            disabled={typed !== cluster.name || isFetching || deletion.error !== undefined}
+            disabled={
+              !isConfirmed({ typed, name: cluster.name, isFetching, lookError: error, deletionError: deletion.error })
+            }
             onClick={() => void deletion.run(data.seen)}
           >
             Delete the cluster
