@@ -69,12 +69,15 @@ async function restore(page) {
   await see(dialog.getByText('since the snapshot is lost'));
   await see(dialog.getByText('Version after'));
   await previewed(dialog);
+  const apply = dialog.getByRole('button', { name: 'Restore the snapshot' });
+  await (await see(dialog.getByLabel('Type demo to confirm'))).fill('demo');
+  await until('the first choice can be applied', async () => ((await apply.isEnabled()) ? '' : 'it is disabled'));
   await dialog.getByRole('radio', { name: 'Data and configuration' }).check();
   await see(dialog.getByText('spec.rkeConfig.additionalManifest'));
-  const apply = dialog.getByRole('button', { name: 'Restore the snapshot' });
   truth('another choice needs another preview', await apply.isDisabled());
   await previewed(dialog);
   const name = await see(dialog.getByLabel('Type demo to confirm'));
+  equal('the typed name after another choice', await name.inputValue(), '');
   truth('a restore needs the name of the cluster', await apply.isDisabled());
   await name.fill('demo2');
   truth('another name restores nothing', await apply.isDisabled());

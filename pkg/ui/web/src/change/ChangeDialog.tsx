@@ -36,6 +36,8 @@ export function ChangeDialog(props: Props) {
   const { manifest, error, read } = useManifest(target);
   const [typed, setTyped] = useState('');
   const { text, problem } = attempt(manifest?.text, makeText);
+  // What the user has confirmed is one text. Another one needs another confirmation.
+  useEffect(() => setTyped(''), [text]);
   const refusal = change.answer && (goneOf(change.answer) ?? refuse?.(change.answer));
   const isDone = change.phase === 'applied';
   return (

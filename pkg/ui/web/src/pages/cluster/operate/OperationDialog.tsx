@@ -3,8 +3,9 @@ import type { Cluster } from '../../../api/types';
 import { ChangeDialog } from '../../../change/ChangeDialog';
 import { bump, bumpAgents } from '../../../change/edits';
 import { sentence } from '../../../components/Command';
-import { Notice } from '../../../components/Notice';
+import { Failure, Notice } from '../../../components/Notice';
 import { kindOf, refusalOf, type OperationField } from './kinds';
+import { needed } from './needed';
 import { endBefore, useOperations } from './queries';
 import { follow } from './requests';
 import { agentsIn, type End } from './follow';
@@ -72,13 +73,13 @@ interface Props {
 export default function OperationDialog({ cluster, name, onClose }: Props) {
   const { title, apply, field, what }: Text = texts[name];
   const requested = useFollowing(cluster, field);
-  const { data, isPending } = useOperations(cluster, field !== undefined);
-  const state = data?.items?.find((each) => each.field === field);
+  const earlier = useOperations(cluster, field !== undefined);
+  const state = earlier.data?.items?.find((each) => each.field === field);
   const makeText = (manifest: string) => {
     if (!field) return bumpAgents(manifest);
     if (state?.refused) throw new Error(state.refused);
     // The generation must not change between preview and write, so it is known first.
-    if (isPending) throw new Error('Reading the earlier requests …');
+    needed(earlier, 'Reading the earlier requests …');
     return bump(manifest, field, {}, state?.generation);
   };
   return (
@@ -95,6 +96,7 @@ export default function OperationDialog({ cluster, name, onClose }: Props) {
         {what.map((line) => (
           <p key={line}>{line}</p>
         ))}
+        {earlier.error && !earlier.data && <Failure error={earlier.error} retry={() => void earlier.refetch()} />}
         {state?.notes?.map((note) => (
           <Notice key={note} tone="off">
             {sentence(note)}

@@ -8,6 +8,7 @@ import { Failure, Notice } from '../../../components/Notice';
 import { Placeholder } from '../OverviewTab';
 import { kindOf, refusalOf } from './kinds';
 import { useFollowing } from './OperationDialog';
+import { needed } from './needed';
 import { useBriefing } from './queries';
 import { missingFor, restoreModes, type RestoreMode } from './snapshots';
 import type { Briefing, Snapshot } from './types';
@@ -43,9 +44,8 @@ export default function RestoreDialog({ cluster, snapshot, onClose }: Props) {
       target={{ namespace: cluster.namespace, name: cluster.name }}
       makeText={(manifest) => {
         if (refused) throw new Error(refused);
-        if (briefing.isPending) throw new Error('Reading what the restore would do …');
+        const { generation } = needed(briefing, 'Reading what the restore would do …');
         const config = mode === 'none' ? {} : { restoreRKEConfig: mode };
-        const generation = briefing.data?.generation;
         return bump(manifest, 'etcdSnapshotRestore', { name: snapshot.name, ...config }, generation);
       }}
       confirm={cluster.name}

@@ -6,7 +6,7 @@ test('a text waits for the answer that it needs', () => {
 });
 
 test('an error leaves no text', () => {
-  expect(() => needed({ error: new Error('refused') }, 'Reading …')).toThrow('Try again');
+  expect(() => needed({ error: new Error('refused') }, 'Reading …')).toThrow('without the answer');
 });
 
 test('an earlier answer stays good', () => {

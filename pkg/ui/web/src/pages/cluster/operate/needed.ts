@@ -7,7 +7,7 @@ interface Answer<T> {
 /** Gives the answer that a text needs. Without it, an Error says why there is no text. */
 export function needed<T>({ data, error }: Answer<T>, reading: string): T {
   if (data !== undefined) return data;
-  throw new Error(error ? 'Nothing can be previewed without the answer of the server. Try again.' : reading);
+  throw new Error(error ? 'Nothing can be previewed without the answer of the server.' : reading);
 }
 
 interface Look {
