@@ -10,6 +10,7 @@ import { Notice } from '../../components/Notice';
 import { Since } from '../../components/Since';
 import { StateBadge } from '../../components/StateBadge';
 import { announce } from '../../lib/announce';
+import { useHasUnsaved } from '../../lib/unsaved';
 import { countMachines, toneOf } from '../../lib/states';
 import { useCluster, useMachines, useSynced } from '../../live/hooks';
 import { useTitle } from '../../layout/Shell';
@@ -19,6 +20,7 @@ import { LogTab } from './LogTab';
 import { MachinesTab } from './MachinesTab';
 import { FollowLine, saysOperation } from './operate/FollowLine';
 import { isDeletionOf } from './operate/requests';
+import { rowToShow } from './kept';
 import { OverviewTab } from './OverviewTab';
 import { tabsOf, type Tab } from './search';
 import './cluster.css';
@@ -39,7 +41,14 @@ export function ClusterPage() {
   const cluster = useCluster(namespace, name);
   const synced = useSynced('clusters');
   const wasDeleted = useWasDeleted(cluster, namespace, name);
-  if (cluster) return <Page key={`${namespace}/${name}`} cluster={cluster} />;
+  const shown = useShown(cluster, namespace, name);
+  if (shown)
+    return (
+      <>
+        {!cluster && synced && <Left />}
+        <Page key={`${namespace}/${name}`} cluster={shown} />
+      </>
+    );
   if (!synced) return null;
   if (wasDeleted) return <Gone namespace={namespace} name={name} />;
   return (
@@ -53,6 +62,26 @@ export function ClusterPage() {
         does not exist, or you may not see it.
       </Notice>
     </>
+  );
+}
+
+/** The row of the cluster, or its last row while the page holds what the user typed. */
+function useShown(cluster: Cluster | undefined, namespace: string, name: string): Cluster | undefined {
+  const last = useRef<Cluster>(undefined);
+  const isUnsaved = useHasUnsaved();
+  if (cluster) last.current = cluster;
+  // A dialog holds what the user typed, even if it does not say so.
+  const hasDialog = document.querySelector('dialog[open]') !== null;
+  const shown = rowToShow(cluster, last.current, { namespace, name }, isUnsaved || hasDialog);
+  last.current = shown;
+  return shown;
+}
+
+function Left() {
+  return (
+    <Notice tone="warn" action={<Link to="/clusters">Show all clusters</Link>}>
+      The cluster is gone, or you may no longer see it. The page keeps what you typed.
+    </Notice>
   );
 }
 
