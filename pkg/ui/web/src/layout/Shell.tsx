@@ -4,9 +4,11 @@ import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Icon, type IconName } from '../components/Icon';
 import { Notice } from '../components/Notice';
 import { announce, useAnnouncement } from '../lib/announce';
+import { hasUnsaved, useHasUnsaved } from '../lib/unsaved';
 import { useConnection, useProblems } from '../live/hooks';
 import { chooseNamespaces } from '../session/namespaces';
 import { signOut, useSessionState } from '../session/store';
+import { DiscardQuestion } from './Unsaved';
 import './layout.css';
 
 /** The frame of every page: navigation, the state of the connection, and problems that concern all pages. */
@@ -121,30 +123,51 @@ function SchemeMenu() {
 
 function UserMenu({ canChoose }: { canChoose?: boolean }) {
   const state = useSessionState();
+  const isUnsaved = useHasUnsaved();
   const [error, setError] = useState('');
+  const [asking, setAsking] = useState<() => void>();
+  const button = useRef<HTMLButtonElement>(null);
   if (state.phase !== 'signedIn') return null;
   const { user, version } = state.session;
   const leave = () => signOut().catch((e: Error) => setError(e.message));
+  const choose = () => {
+    setAsking(undefined);
+    chooseNamespaces([]);
+  };
+  /** Does something that takes the page away. It asks first if the page holds an edit. */
+  const go = (away: () => void) => (hasUnsaved() ? setAsking(() => away) : away());
+  const stay = () => {
+    setAsking(undefined);
+    // The entry of the menu is gone, so the focus returns to the menu.
+    requestAnimationFrame(() => button.current?.focus());
+  };
   return (
-    <Menu position="bottom-end" width={240}>
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`User ${user}`} title={user}>
-          <Icon name="user" />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>
-          {user}
-          <br />
-          Drover {version}
-        </Menu.Label>
-        {error && <Menu.Label>{error}</Menu.Label>}
-        {canChoose && <Menu.Item onClick={() => chooseNamespaces([])}>Choose other namespaces</Menu.Item>}
-        <Menu.Item onClick={leave} closeMenuOnClick={false}>
-          Sign out
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <>
+      <Menu position="bottom-end" width={240}>
+        <Menu.Target>
+          <ActionIcon ref={button} variant="subtle" color="gray" size="lg" aria-label={`User ${user}`} title={user}>
+            <Icon name="user" />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Label>
+            {user}
+            <br />
+            Drover {version}
+          </Menu.Label>
+          {error && <Menu.Label>{error}</Menu.Label>}
+          {canChoose && <Menu.Item onClick={() => go(choose)}>Choose other namespaces</Menu.Item>}
+          <Menu.Item onClick={() => go(leave)} closeMenuOnClick={isUnsaved}>
+            Sign out
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      {asking && (
+        <DiscardQuestion onStay={stay} onDiscard={asking}>
+          {error && <Notice tone="bad">{error}</Notice>}
+        </DiscardQuestion>
+      )}
+    </>
   );
 }
 

@@ -1,5 +1,6 @@
 import { Button } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import { Dialog } from '../components/Dialog';
 import { hasUnsaved, useHasUnsaved } from '../lib/unsaved';
 
@@ -13,12 +14,24 @@ export function UnsavedGuard() {
     disabled: !isNeeded,
   });
   if (blocker.status !== 'blocked') return null;
+  return <DiscardQuestion onStay={blocker.reset} onDiscard={blocker.proceed} />;
+}
+
+interface QuestionProps {
+  onStay: () => void;
+  onDiscard: () => void;
+  children?: ReactNode;
+}
+
+/** Asks whether an edit may be lost. */
+export function DiscardQuestion({ onStay, onDiscard, children }: QuestionProps) {
   return (
-    <Dialog title="Discard your edit?" onClose={blocker.reset}>
+    <Dialog title="Discard your edit?" onClose={onStay}>
       <p>The edit on this page is not written. It is lost when you leave.</p>
+      {children}
       <div className="dialog-bar">
-        <Button onClick={blocker.reset}>Stay on the page</Button>
-        <Button variant="default" onClick={blocker.proceed}>
+        <Button onClick={onStay}>Stay on the page</Button>
+        <Button variant="default" onClick={onDiscard}>
           Discard the edit
         </Button>
       </div>
