@@ -12,21 +12,13 @@ import { Failure, Notice } from '../../components/Notice';
 import { YamlEditor, type EditorHandle } from '../../editor/YamlEditor';
 import { useUnsaved } from '../../lib/unsaved';
 import type { ClusterName } from './ClusterPage';
+import { followWrite, keepText, typeText, type Edit } from './edit';
 import { Placeholder } from './OverviewTab';
 
 const every10s = 10_000;
 
 /** The page asks for the manifest again after ten seconds, whatever the answer was. */
 const ignore = () => undefined;
-
-/** An edit that has not been written. It stays when the Cluster changes. */
-interface Edit {
-  text: string;
-  /** The manifest that the user has begun with. */
-  base: Manifest;
-  /** The version of the cluster for which the user has kept the text. */
-  kept?: string;
-}
 
 /** The manifest of the cluster, with an editor, and the effect of an edit beside it. */
 export default function YamlTab(props: ClusterName) {
@@ -72,10 +64,9 @@ function useEdit({ namespace, name, live, reload }: EditorProps) {
     setEdit(undefined);
     change.reset();
   };
-  const keep = (base: Manifest) => setEdit({ text, base, kept: change.answer?.seen });
-  // The user can type on while the page reads what it has written.
-  const follow = (base: Manifest) =>
-    setEdit((now) => (now && now.text !== text ? { text: now.text, base } : undefined));
+  // The user can type on while the page reads the manifest.
+  const keep = (base: Manifest) => setEdit((now) => keepText(now, base, change.answer?.seen));
+  const follow = (base: Manifest) => setEdit((now) => followWrite(now, base, text));
   return {
     change,
     text,
@@ -83,7 +74,7 @@ function useEdit({ namespace, name, live, reload }: EditorProps) {
     isOutdated,
     /** The text that can be previewed. */
     toWrite: isEdited || isWritten ? text : undefined,
-    type: (next: string) => setEdit({ base: live, ...edit, text: next }),
+    type: (next: string) => setEdit((now) => typeText(now, live, next)),
     discard,
     load: () => void reload().then(discard, ignore),
     keep: () => void reload().then(keep, ignore),
