@@ -6,6 +6,7 @@ import { Dialog } from '../components/Dialog';
 import { chevron } from '../components/Icon';
 import { Failure, Notice } from '../components/Notice';
 import { announce } from '../lib/announce';
+import { useUnsaved } from '../lib/unsaved';
 import { labelOf, sharedNamespace } from '../pages/create/form';
 import { useDrivers } from '../pages/create/api';
 import type { Driver } from '../pages/create/types';
@@ -61,6 +62,7 @@ function CredentialForm({ replace, driver: fixed, namespace: initial, drivers, b
   const form = useRef<HTMLFormElement>(null);
   const fields = drivers.find(({ name }) => name.toLowerCase() === chosen.toLowerCase())?.credential;
   const entries = shownEntries(fields, typed);
+  useUnsaved(busy || displayName !== '' || entries.some(({ key, value }) => key !== '' || value !== ''));
 
   /** Another driver must not get the values of the former one. */
   function choose(driver: string) {

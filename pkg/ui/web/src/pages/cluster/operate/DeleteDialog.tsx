@@ -9,6 +9,7 @@ import { sentence } from '../../../components/Command';
 import { Dialog } from '../../../components/Dialog';
 import { Failure, Notice } from '../../../components/Notice';
 import { announce } from '../../../lib/announce';
+import { useUnsaved } from '../../../lib/unsaved';
 import { Placeholder } from '../OverviewTab';
 import { isConfirmed } from './needed';
 import { deleteCluster, useRemoval } from './queries';
@@ -58,6 +59,7 @@ function Deletion({ cluster, removal, onClose, onUnprotect }: DeletionProps) {
   const { data, error, refetch, isFetching } = removal;
   const deletion = useDeletion(cluster, onClose);
   const [typed, setTyped] = useState('');
+  useUnsaved(deletion.busy || typed !== '');
   const isPossible = data && !data.refused && !data.deleting;
   // Only a successful look allows another deletion.
   const lookAgain = async () => {
