@@ -34,3 +34,18 @@ test('a write whose result is unknown is not sent again', async () => {
   await vi.advanceTimersByTimeAsync(60_000);
   expect(names).toHaveLength(1);
 });
+
+test.each([
+  ['an edit', false, '7', '"7" null'],
+  ['a creation', true, '', 'null *'],
+  ['a creation whose preview has seen a cluster', true, '7', 'null *'],
+])('the condition of %s', async (_, isNew, seen, want) => {
+  const conditions: string[] = [];
+  vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
+    const headers = new Headers(init.headers);
+    conditions.push(`${headers.get('If-Match')} ${headers.get('If-None-Match')}`);
+    return Promise.resolve(new Response('{"written":null}'));
+  });
+  await changeApi({ namespace: 'a', name: 'b' }, { isNew }).apply('x', seen);
+  expect(conditions).toEqual([want]);
+});

@@ -65,7 +65,13 @@ export async function loadManifest({ namespace, name }: Target, signal?: AbortSi
   return { text: await response.text(), seen: unquoted(response.headers.get('ETag')) };
 }
 
-export function changeApi({ namespace, name }: Target): ChangeApi {
+/** How a page changes a cluster. */
+export interface ChangeOptions {
+  /** The page makes new clusters only. The server refuses its write if the cluster exists. */
+  isNew?: boolean;
+}
+
+export function changeApi({ namespace, name }: Target, { isNew }: ChangeOptions = {}): ChangeApi {
   const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
   return {
     preview: async (text) => {
@@ -74,9 +80,8 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
       return read(() => response.json() as Promise<PreviewAnswer>);
     },
     apply: async (text, seen) => {
-      const condition: Record<string, string> = seen
-        ? { 'If-Match': `"${unquoted(seen)}"` }
-        : { 'If-None-Match': '*' };
+      const condition: Record<string, string> =
+        seen && !isNew ? { 'If-Match': `"${unquoted(seen)}"` } : { 'If-None-Match': '*' };
       // The server refuses a request that comes too early before it begins, so the next one is another attempt.
       const response = await patiently(() => {
         // A browser repeats a request if a used connection ends without an answer. The server knows it by this name.

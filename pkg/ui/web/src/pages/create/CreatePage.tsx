@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, type RefObject } from 'react';
 import { ChangePanel } from '../../change/ChangePanel';
+import { existsOf } from '../../change/effects';
 import { useChange, type Change } from '../../change/useChange';
 import { sentence } from '../../components/Command';
 import { Notice } from '../../components/Notice';
@@ -26,7 +27,7 @@ export function CreatePage() {
   const { namespace } = route.useSearch();
   const create = useCreateForm(() => emptyForm(namespace ?? (chosen.split(',')[0] || 'fleet-default')));
   useUsualVersion(create);
-  const change = useChange(create.target);
+  const change = useChange(create.target, { isNew: true });
   const editor = useRef<EditorHandle>(null);
   useUnsaved(create.isUnsaved && change.phase !== 'applied');
   return (
@@ -151,6 +152,7 @@ function Finish({ create, change, editor }: FinishProps) {
     if (isByHand || !failed) void change.preview(text);
     else focusFirstError();
   }, [wanted, isCurrent, isByHand, failed, text, change]);
+  const refusal = change.answer && existsOf(change.answer);
   const exists = useCluster(target.namespace, target.name) !== undefined;
   useOpenWhenCreated(change.phase === 'applied' && exists, target);
   if (change.phase === 'applied')
@@ -178,12 +180,14 @@ function Finish({ create, change, editor }: FinishProps) {
         applyLabel="Create"
         onJump={(line, column) => editor.current?.jump(line, column)}
         disabled={wanted || !text}
-        unconfirmed={!isCurrent || (failed && !isByHand)}
+        unconfirmed={!!refusal || !isCurrent || (failed && !isByHand)}
         onPreview={() => {
           create.attempt();
           setWanted(true);
         }}
-      />
+      >
+        {refusal && <Notice tone="bad">{refusal}</Notice>}
+      </ChangePanel>
       {change.error !== undefined && exists && (
         <Notice tone="off">
           Cluster{' '}
