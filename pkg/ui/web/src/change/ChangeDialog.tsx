@@ -7,7 +7,7 @@ import { Failure, Notice } from '../components/Notice';
 import { loadManifest, type Manifest, type PreviewAnswer, type Target } from './api';
 import { ChangePanel } from './ChangePanel';
 import { Diff } from './Diff';
-import { goneOf } from './effects';
+import { goneOf, outdatedOf } from './effects';
 import { useChange, type Change } from './useChange';
 
 interface Props {
@@ -36,7 +36,7 @@ export function ChangeDialog(props: Props) {
   const { manifest, error, read } = useManifest(target);
   const [typed, setTyped] = useState('');
   const { text, problem } = attempt(manifest?.text, makeText);
-  const refusal = change.answer && (goneOf(change.answer) ?? refuse?.(change.answer));
+  const refusal = refusalOf(change.answer, manifest, refuse);
   const isDone = change.phase === 'applied';
   return (
     <Dialog title={title} onClose={onClose} busy={change.phase === 'applying'} wide>
@@ -67,6 +67,12 @@ export function ChangeDialog(props: Props) {
       )}
     </Dialog>
   );
+}
+
+/** Says why the answer to a preview must not be applied. */
+function refusalOf(answer: PreviewAnswer | undefined, manifest: Manifest | undefined, refuse: Props['refuse']) {
+  if (!answer || !manifest) return undefined;
+  return goneOf(answer) ?? outdatedOf(answer, manifest.seen) ?? refuse?.(answer);
 }
 
 /** Makes the text, or says why the form has none. */

@@ -50,3 +50,9 @@ export const goneOf = (answer: PreviewAnswer) =>
 /** Says that the cluster of a creation exists. A write would edit it. */
 export const existsOf = (answer: PreviewAnswer) =>
   answer.seen ? 'A cluster of this name exists. Choose another name.' : undefined;
+
+/** Says that a text was made from another state of the cluster than its preview saw. A write would undo the change between. */
+export const outdatedOf = (answer: PreviewAnswer, madeFrom: string) =>
+  answer.seen === madeFrom || answer.problems?.length
+    ? undefined
+    : 'The cluster changed before the preview, so this text would undo that change. Preview again.';
