@@ -141,9 +141,9 @@ test('the first key of an entry of a list can go', () => {
 
 test('a block of text and a list are replaced as a whole', () => {
   const text = 'kind: Cluster\nspec:\n  a: |\n    one\n    two\n  b:\n    - 1\n    - 2\n  c: 3\n';
-  const next = setAt(setAt(text, ['spec', 'a'], 'x'), ['spec', 'b'], ['y']);
-  expect(next).toBe('kind: Cluster\nspec:\n  a: x\n  b:\n  - y\n  c: 3\n');
-  expect(removeAt(next, ['spec', 'a'])).toBe('kind: Cluster\nspec:\n  b:\n  - y\n  c: 3\n');
+  const next = setAt(setAt(text, ['spec', 'a'], 'x'), ['spec', 'b'], ['z']);
+  expect(next).toBe('kind: Cluster\nspec:\n  a: x\n  b:\n  - z\n  c: 3\n');
+  expect(removeAt(next, ['spec', 'a'])).toBe('kind: Cluster\nspec:\n  b:\n  - z\n  c: 3\n');
   expect(removeAt(next, ['spec', 'gone'])).toBe(next);
 });
 
@@ -152,3 +152,12 @@ test('a request has at least the generation that the server wants', () => {
     generation: 4,
   });
 });
+
+test.each(['yes', 'on', 'No', 'y', '1_000', '0b11', '014', '1:30', '12', 'null'])(
+  'the key and the value %s stay text in YAML 1.1',
+  (word) => {
+    const before = 'kind: Cluster\nmetadata:\n  labels:\n    a: b\n';
+    expect(changes(setLabels(before, { a: 'b', [word]: word }), before)).toEqual([`+     "${word}": "${word}"`]);
+    expect(setLabels(before, { a: word })).toBe(before.replace('a: b', `a: "${word}"`));
+  },
+);

@@ -51,7 +51,7 @@ export const goneOf = (answer: PreviewAnswer) =>
 export const existsOf = (answer: PreviewAnswer) =>
   answer.seen ? 'A cluster of this name exists. Choose another name.' : undefined;
 
-/** Says that a text was made from another state of the cluster than its preview saw. A write would undo the change between. */
+/** Says that the preview saw another cluster than the text was made from. A write would undo the change between. */
 export const outdatedOf = (answer: PreviewAnswer, madeFrom: string) =>
   answer.seen === madeFrom || answer.problems?.length
     ? undefined
