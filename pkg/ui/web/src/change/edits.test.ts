@@ -161,3 +161,20 @@ test.each(['yes', 'on', 'No', 'y', '1_000', '0b11', '014', '1:30', '12', 'null']
     expect(setLabels(before, { a: word })).toBe(before.replace('a: b', `a: "${word}"`));
   },
 );
+
+test.each([
+  ['adds a label', { a: '1', mine: '2' }, { a: '1', theirs: 'x' }, { a: '1', theirs: 'x', mine: '2' }],
+  ['removes a label', {}, { a: '1', theirs: 'x' }, { theirs: 'x' }],
+  ['removes a label that is gone', {}, { theirs: 'x' }, { theirs: 'x' }],
+  ['changes a label', { a: '2' }, { a: '3', theirs: 'x' }, { a: '2', theirs: 'x' }],
+  ['adds a label, and another one removed the first', { a: '1', mine: '2' }, {}, { mine: '2' }],
+  ['leaves a label that another one changed', { a: '1', mine: '2' }, { a: '3' }, { a: '3', mine: '2' }],
+  ['adds the label that another one added', { a: '1', b: '2' }, { a: '1', b: '2' }, { a: '1', b: '2' }],
+])('a user who began with one label %s', (_, next, now, want) => {
+  const live = setLabels(manifest, now);
+  expect(labelsOf(setLabels(live, next, { a: '1' }))).toEqual(want);
+});
+
+test('a label with the name of a method can go', () => {
+  expect(setLabels(setLabels(manifest, { constructor: 'a' }), {})).toBe(manifest);
+});
