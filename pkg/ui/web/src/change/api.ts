@@ -37,14 +37,22 @@ const longestWait = 90_000;
 
 const yaml = { 'Content-Type': 'text/yaml' };
 
-async function ask(path: string, init: RequestInit): Promise<Response> {
-  const signal = AbortSignal.timeout(longestWait);
+/** Sends a request for which a user waits. It fails when the server is silent for too long. */
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  const limit = AbortSignal.timeout(longestWait);
+  const signal = init.signal ? AbortSignal.any([init.signal, limit]) : limit;
   try {
     return await request(path, { ...init, signal });
   } catch (error) {
-    if (signal.aborted) throw new ApiError(0, 'Unreachable', 'The server does not answer.');
+    if (limit.aborted && !init.signal?.aborted) throw new ApiError(0, 'Silent', 'The server does not answer.');
     throw error;
   }
+}
+
+/** Sends a request for which a user waits, and reads the answer. */
+export async function askJSON<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await ask(path, init);
+  return read(() => response.json() as Promise<T>);
 }
 
 /** Reads the body of an answer. A connection that ends in the middle is no answer. */
@@ -61,8 +69,8 @@ const unquoted = (tag: string | null) => (tag ?? '').replace(/^W\//, '').replace
 /** The manifest of a cluster as a user writes it. */
 export async function loadManifest({ namespace, name }: Target, signal?: AbortSignal): Promise<Manifest> {
   const path = objectPath('clusters', namespace, name, 'manifest');
-  const response = await patiently(() => request(path, { signal, cache: 'no-store' }));
-  return { text: await response.text(), seen: unquoted(response.headers.get('ETag')) };
+  const response = await patiently(() => ask(path, { signal, cache: 'no-store' }));
+  return { text: await read(() => response.text()), seen: unquoted(response.headers.get('ETag')) };
 }
 
 /** How a page changes a cluster. */
