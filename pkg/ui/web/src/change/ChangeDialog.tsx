@@ -1,5 +1,5 @@
 import { Button, TextInput } from '@mantine/core';
-import { useEffect, useState, type ReactNode } from 'react';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { messageOf } from '../api/client';
 import { sentence } from '../components/Command';
 import { Dialog } from '../components/Dialog';
@@ -7,7 +7,7 @@ import { Failure, Notice } from '../components/Notice';
 import { loadManifest, type Manifest, type PreviewAnswer, type Target } from './api';
 import { ChangePanel } from './ChangePanel';
 import { Diff } from './Diff';
-import { goneOf } from './effects';
+import { goneOf, outdatedOf } from './effects';
 import { useChange, type Change } from './useChange';
 
 interface Props {
@@ -35,13 +35,15 @@ export function ChangeDialog(props: Props) {
   const change = useChange(target);
   const { manifest, error, read } = useManifest(target);
   const [typed, setTyped] = useState('');
+  const { busy, run } = useOneRun(() => previewFresh(change, read, makeText));
   const { text, problem } = attempt(manifest?.text, makeText);
   // What the user has confirmed is one text. Another one needs another confirmation.
   useEffect(() => setTyped(''), [text]);
-  const refusal = change.answer && (goneOf(change.answer) ?? refuse?.(change.answer));
+  const refusal = refusalOf(change.answer, manifest, refuse);
   const isDone = change.phase === 'applied';
   return (
     <Dialog title={title} onClose={onClose} busy={change.phase === 'applying'} wide>
+      {!manifest && error === undefined && <Reading />}
       {error !== undefined && <Failure error={error} retry={() => void read()} />}
       {manifest && (
         <>
@@ -54,7 +56,8 @@ export function ChangeDialog(props: Props) {
           <ChangePanel
             change={change}
             text={text}
-            onPreview={() => void previewFresh(change, read, makeText)}
+            onPreview={() => void run()}
+            busy={busy}
             onApplied={onApplied}
             applyLabel={applyLabel}
             disabled={isDone || text === manifest.text}
@@ -69,6 +72,12 @@ export function ChangeDialog(props: Props) {
       )}
     </Dialog>
   );
+}
+
+/** Says why the answer to a preview must not be applied. */
+function refusalOf(answer: PreviewAnswer | undefined, manifest: Manifest | undefined, refuse: Props['refuse']) {
+  if (!answer || !manifest) return undefined;
+  return goneOf(answer) ?? outdatedOf(answer, manifest.seen) ?? refuse?.(answer);
 }
 
 /** Makes the text, or says why the form has none. */
@@ -91,6 +100,32 @@ async function previewFresh(change: Change, read: () => Promise<Manifest | undef
     const answer = await change.preview(text);
     if (!answer?.seen || !manifest.seen || answer.seen === manifest.seen) return;
   }
+}
+
+/** Runs something once at a time. A button that looks busy still takes a key. */
+function useOneRun(what: () => Promise<void>) {
+  const [busy, setBusy] = useState(false);
+  const isRunning = useRef(false);
+  const run = async () => {
+    if (isRunning.current) return;
+    isRunning.current = true;
+    setBusy(true);
+    try {
+      await what();
+    } finally {
+      isRunning.current = false;
+      setBusy(false);
+    }
+  };
+  return { busy, run };
+}
+
+function Reading() {
+  return (
+    <p className="dim" role="status">
+      Reading the manifest …
+    </p>
+  );
 }
 
 function useManifest({ namespace, name }: Target) {

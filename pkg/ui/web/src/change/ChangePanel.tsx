@@ -20,6 +20,8 @@ interface Props {
   /** Shows a line of the text. */
   onJump?: (line: number, column?: number) => void;
   applyLabel?: string;
+  /** True while the page prepares the preview. */
+  busy?: boolean;
   /** Why nothing can be previewed yet. */
   disabled?: boolean;
   /** Why the change cannot be applied yet, for example a missing confirmation. */
@@ -32,11 +34,22 @@ interface Props {
 
 /** Previews a text, shows the answer, and applies it. Every page that changes a cluster uses it. */
 export function ChangePanel(props: Props) {
-  const { change, text, onPreview, onApplied, applyLabel = 'Apply', disabled, unconfirmed, extra, children } = props;
+  const {
+    change,
+    text,
+    onPreview,
+    onApplied,
+    applyLabel = 'Apply',
+    busy,
+    disabled,
+    unconfirmed,
+    extra,
+    children,
+  } = props;
   useAnnouncement(change);
   useApplied(change, onApplied);
   const { phase } = change;
-  const isBusy = phase === 'previewing' || phase === 'applying';
+  const isPreparing = busy || phase === 'previewing';
   const canApply = text !== undefined && change.canApply(text);
   return (
     <div className="change">
@@ -44,7 +57,7 @@ export function ChangePanel(props: Props) {
         <Button
           variant={canApply ? 'default' : 'filled'}
           onClick={() => (onPreview ? onPreview() : text !== undefined && void change.preview(text))}
-          loading={phase === 'previewing'}
+          loading={isPreparing}
           disabled={disabled || text === undefined || phase === 'applying'}
         >
           Preview
@@ -52,14 +65,14 @@ export function ChangePanel(props: Props) {
         <Button
           onClick={() => text !== undefined && void change.apply(text)}
           loading={phase === 'applying'}
-          disabled={!canApply || unconfirmed || isBusy}
+          disabled={!canApply || unconfirmed || isPreparing || phase === 'applying'}
         >
           {applyLabel}
         </Button>
         {extra}
       </div>
       {/* Beside the buttons, because an answer can be long. */}
-      {canApply && children}
+      {canApply && !busy && children}
       <Answer {...props} />
     </div>
   );

@@ -37,14 +37,22 @@ const longestWait = 90_000;
 
 const yaml = { 'Content-Type': 'text/yaml' };
 
-async function ask(path: string, init: RequestInit): Promise<Response> {
-  const signal = AbortSignal.timeout(longestWait);
+/** Sends a request for which a user waits. It fails when the server is silent for too long. */
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  const limit = AbortSignal.timeout(longestWait);
+  const signal = init.signal ? AbortSignal.any([init.signal, limit]) : limit;
   try {
     return await request(path, { ...init, signal });
   } catch (error) {
-    if (signal.aborted) throw new ApiError(0, 'Unreachable', 'The server does not answer.');
+    if (limit.aborted && !init.signal?.aborted) throw new ApiError(0, 'Silent', 'The server does not answer.');
     throw error;
   }
+}
+
+/** Sends a request for which a user waits, and reads the answer. */
+export async function askJSON<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await ask(path, init);
+  return read(() => response.json() as Promise<T>);
 }
 
 /** Reads the body of an answer. A connection that ends in the middle is no answer. */
@@ -61,11 +69,17 @@ const unquoted = (tag: string | null) => (tag ?? '').replace(/^W\//, '').replace
 /** The manifest of a cluster as a user writes it. */
 export async function loadManifest({ namespace, name }: Target, signal?: AbortSignal): Promise<Manifest> {
   const path = objectPath('clusters', namespace, name, 'manifest');
-  const response = await patiently(() => request(path, { signal, cache: 'no-store' }));
-  return { text: await response.text(), seen: unquoted(response.headers.get('ETag')) };
+  const response = await patiently(() => ask(path, { signal, cache: 'no-store' }));
+  return { text: await read(() => response.text()), seen: unquoted(response.headers.get('ETag')) };
 }
 
-export function changeApi({ namespace, name }: Target): ChangeApi {
+/** How a page changes a cluster. */
+export interface ChangeOptions {
+  /** The page makes new clusters only. The server refuses its write if the cluster exists. */
+  isNew?: boolean;
+}
+
+export function changeApi({ namespace, name }: Target, { isNew }: ChangeOptions = {}): ChangeApi {
   const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
   return {
     preview: async (text) => {
@@ -74,9 +88,8 @@ export function changeApi({ namespace, name }: Target): ChangeApi {
       return read(() => response.json() as Promise<PreviewAnswer>);
     },
     apply: async (text, seen) => {
-      const condition: Record<string, string> = seen
-        ? { 'If-Match': `"${unquoted(seen)}"` }
-        : { 'If-None-Match': '*' };
+      const condition: Record<string, string> =
+        seen && !isNew ? { 'If-Match': `"${unquoted(seen)}"` } : { 'If-None-Match': '*' };
       // The server refuses a request that comes too early before it begins, so the next one is another attempt.
       const response = await patiently(() => {
         // A browser repeats a request if a used connection ends without an answer. The server knows it by this name.

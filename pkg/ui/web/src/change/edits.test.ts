@@ -141,9 +141,9 @@ test('the first key of an entry of a list can go', () => {
 
 test('a block of text and a list are replaced as a whole', () => {
   const text = 'kind: Cluster\nspec:\n  a: |\n    one\n    two\n  b:\n    - 1\n    - 2\n  c: 3\n';
-  const next = setAt(setAt(text, ['spec', 'a'], 'x'), ['spec', 'b'], ['y']);
-  expect(next).toBe('kind: Cluster\nspec:\n  a: x\n  b:\n  - y\n  c: 3\n');
-  expect(removeAt(next, ['spec', 'a'])).toBe('kind: Cluster\nspec:\n  b:\n  - y\n  c: 3\n');
+  const next = setAt(setAt(text, ['spec', 'a'], 'x'), ['spec', 'b'], ['z']);
+  expect(next).toBe('kind: Cluster\nspec:\n  a: x\n  b:\n  - z\n  c: 3\n');
+  expect(removeAt(next, ['spec', 'a'])).toBe('kind: Cluster\nspec:\n  b:\n  - z\n  c: 3\n');
   expect(removeAt(next, ['spec', 'gone'])).toBe(next);
 });
 
@@ -151,4 +151,30 @@ test('a request has at least the generation that the server wants', () => {
   expect(valueAt(bump(manifest, 'rotateCertificates', {}, 4), ['spec', 'rkeConfig', 'rotateCertificates'])).toEqual({
     generation: 4,
   });
+});
+
+test.each(['yes', 'on', 'No', 'y', '1_000', '0b11', '014', '1:30', '12', 'null'])(
+  'the key and the value %s stay text in YAML 1.1',
+  (word) => {
+    const before = 'kind: Cluster\nmetadata:\n  labels:\n    a: b\n';
+    expect(changes(setLabels(before, { a: 'b', [word]: word }), before)).toEqual([`+     "${word}": "${word}"`]);
+    expect(setLabels(before, { a: word })).toBe(before.replace('a: b', `a: "${word}"`));
+  },
+);
+
+test.each([
+  ['adds a label', { a: '1', mine: '2' }, { a: '1', theirs: 'x' }, { a: '1', theirs: 'x', mine: '2' }],
+  ['removes a label', {}, { a: '1', theirs: 'x' }, { theirs: 'x' }],
+  ['removes a label that is gone', {}, { theirs: 'x' }, { theirs: 'x' }],
+  ['changes a label', { a: '2' }, { a: '3', theirs: 'x' }, { a: '2', theirs: 'x' }],
+  ['adds a label, and another one removed the first', { a: '1', mine: '2' }, {}, { mine: '2' }],
+  ['leaves a label that another one changed', { a: '1', mine: '2' }, { a: '3' }, { a: '3', mine: '2' }],
+  ['adds the label that another one added', { a: '1', b: '2' }, { a: '1', b: '2' }, { a: '1', b: '2' }],
+])('a user who began with one label %s', (_, next, now, want) => {
+  const live = setLabels(manifest, now);
+  expect(labelsOf(setLabels(live, next, { a: '1' }))).toEqual(want);
+});
+
+test('a label with the name of a method can go', () => {
+  expect(setLabels(setLabels(manifest, { constructor: 'a' }), {})).toBe(manifest);
 });

@@ -92,13 +92,16 @@ export function labelsOf(text: string): Record<string, string> {
   return Object.fromEntries(Object.entries(found).map(([key, value]) => [key, String(value)]));
 }
 
-/** Makes these the labels of the cluster. */
-export function setLabels(text: string, next: Record<string, string>): string {
-  const before = labelsOf(text);
+/**
+ * Changes the labels from those with which the user began to those that the user wants. A label that the user did not
+ * change keeps what another user made of it meanwhile.
+ */
+export function setLabels(text: string, next: Record<string, string>, begun = labelsOf(text)): string {
+  const now = labelsOf(text);
   let out = text;
-  for (const key of Object.keys(before)) if (!(key in next)) out = removeAt(out, [...labels, key]);
+  for (const key of Object.keys(begun)) if (!Object.hasOwn(next, key)) out = removeAt(out, [...labels, key]);
   for (const [key, value] of Object.entries(next))
-    if (before[key] !== value) out = setAt(out, [...labels, key], value);
+    if (begun[key] !== value && now[key] !== value) out = setAt(out, [...labels, key], value);
   return out;
 }
 

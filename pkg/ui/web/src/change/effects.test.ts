@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { changedMachines, summaryOf } from './effects';
+import { changedMachines, existsOf, outdatedOf, summaryOf } from './effects';
 
 const report = {
   cluster: 'a/b',
@@ -24,4 +24,18 @@ test('a summary counts machines, and begins with the strongest effect', () => {
 
 test('machines that change or have a problem are listed in their order', () => {
   expect(changedMachines(report).map((machine) => machine.name)).toEqual(['w3', 's1', 's2', 'w1']);
+});
+
+test('a creation is refused if the preview has seen a cluster', () => {
+  expect(existsOf({ seen: '7' })).toContain('exists');
+  expect(existsOf({ seen: '' })).toBeUndefined();
+});
+
+test.each([
+  ['the same cluster', { seen: '7' }, false],
+  ['a cluster that changed', { seen: '8' }, true],
+  ['no cluster', { seen: '' }, true],
+  ['nothing because of early problems', { seen: '', problems: [{ message: 'no YAML' }] }, false],
+])('a preview that saw %s', (_, answer, isOutdated) => {
+  expect(outdatedOf(answer, '7') !== undefined).toBe(isOutdated);
 });

@@ -46,3 +46,13 @@ export function textsOf(report: PreviewReport): string[] {
 /** Says that the cluster of an edit is gone. A write would make it again. */
 export const goneOf = (answer: PreviewAnswer) =>
   answer.report?.new ? 'The cluster no longer exists. This page does not create it again.' : undefined;
+
+/** Says that the cluster of a creation exists. A write would edit it. */
+export const existsOf = (answer: PreviewAnswer) =>
+  answer.seen ? 'A cluster of this name exists. Choose another name.' : undefined;
+
+/** Says that the preview saw another cluster than the text was made from. A write would undo the change between. */
+export const outdatedOf = (answer: PreviewAnswer, madeFrom: string) =>
+  answer.seen === madeFrom || answer.problems?.length
+    ? undefined
+    : 'The cluster changed before the preview, so this text would undo that change. Preview again.';

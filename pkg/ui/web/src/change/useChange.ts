@@ -1,5 +1,5 @@
 import { useMemo, useSyncExternalStore } from 'react';
-import { changeApi, type PreviewAnswer, type Target } from './api';
+import { changeApi, type ChangeOptions, type PreviewAnswer, type Target } from './api';
 import { ChangeMachine, type Phase } from './machine';
 
 export type { Phase } from './machine';
@@ -22,8 +22,11 @@ export interface Change {
   reset: () => void;
 }
 
-export function useChange({ namespace, name }: Target): Change {
-  const machine = useMemo(() => new ChangeMachine(changeApi({ namespace, name })), [namespace, name]);
+export function useChange({ namespace, name }: Target, { isNew }: ChangeOptions = {}): Change {
+  const machine = useMemo(
+    () => new ChangeMachine(changeApi({ namespace, name }, { isNew })),
+    [namespace, name, isNew],
+  );
   const state = useSyncExternalStore(machine.subscribe, machine.state);
   const { canApply, preview, apply, reset } = machine;
   return { ...state, canApply, preview, apply, reset };

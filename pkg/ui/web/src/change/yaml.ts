@@ -74,7 +74,10 @@ function nested(path: Path, value: unknown): unknown {
   return path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
 }
 
-const write = (value: unknown) => stringify(value, { lineWidth: 0, indentSeq: false }).trimEnd();
+// The server reads YAML 1.1, which has more words and numbers that need quotes, for example yes and 1_000.
+const style = { lineWidth: 0, indentSeq: false, compat: 'yaml-1.1' } as const;
+
+const write = (value: unknown) => stringify(value, style).trimEnd();
 
 const startOf = (node: unknown) => (node as Node).range![0];
 

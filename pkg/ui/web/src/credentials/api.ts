@@ -1,6 +1,5 @@
 import { queryClient } from '../api/queries';
-import { request } from '../api/client';
-import { randomName } from '../change/api';
+import { askJSON, randomName } from '../change/api';
 
 export interface CredentialName {
   namespace: string;
@@ -10,8 +9,7 @@ export interface CredentialName {
 async function send(path: string, method: 'POST' | 'PUT', body: unknown): Promise<CredentialName> {
   // A browser may repeat a request whose connection ends. The server refuses a repetition.
   const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': randomName() };
-  const response = await request(path, { method, body: JSON.stringify(body), headers });
-  const answer = (await response.json()) as CredentialName;
+  const answer = await askJSON<CredentialName>(path, { method, body: JSON.stringify(body), headers });
   void queryClient.invalidateQueries({ queryKey: ['administration'] });
   return answer;
 }

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, type RefObject } from 'react';
 import { ChangePanel } from '../../change/ChangePanel';
+import { existsOf } from '../../change/effects';
 import { useChange, type Change } from '../../change/useChange';
 import { sentence } from '../../components/Command';
 import { Notice } from '../../components/Notice';
@@ -26,7 +27,7 @@ export function CreatePage() {
   const { namespace } = route.useSearch();
   const create = useCreateForm(() => emptyForm(namespace ?? (chosen.split(',')[0] || 'fleet-default')));
   useUsualVersion(create);
-  const change = useChange(create.target);
+  const change = useChange(create.target, { isNew: true });
   const editor = useRef<EditorHandle>(null);
   useUnsaved(create.isUnsaved && change.phase !== 'applied');
   return (
@@ -142,15 +143,10 @@ interface FinishProps {
 }
 
 function Finish({ create, change, editor }: FinishProps) {
-  const { text, isCurrent, isByHand, errors, others, target } = create;
-  const [wanted, setWanted] = useState(false);
-  const failed = Object.keys(errors).length > 0;
-  useEffect(() => {
-    if (!wanted || !isCurrent) return;
-    setWanted(false);
-    if (isByHand || !failed) void change.preview(text);
-    else focusFirstError();
-  }, [wanted, isCurrent, isByHand, failed, text, change]);
+  const { text, isCurrent, isByHand, others, target, made } = create;
+  const failed = Object.keys(create.errors).length > 0;
+  const { wanted, preview } = useWantedPreview(create, change, failed);
+  const refusal = change.answer && existsOf(change.answer);
   const exists = useCluster(target.namespace, target.name) !== undefined;
   useOpenWhenCreated(change.phase === 'applied' && exists, target);
   if (change.phase === 'applied')
@@ -165,7 +161,7 @@ function Finish({ create, change, editor }: FinishProps) {
     );
   return (
     <>
-      {create.made.error && !isByHand && <Notice tone="bad">{sentence(create.made.error.message)}</Notice>}
+      {made.error && !isByHand && <Notice tone="bad">{sentence(made.error.message)}</Notice>}
       {others.map(({ field, message }) => (
         <Notice key={`${field} ${message}`} tone="bad">
           {field && <b>{field}: </b>}
@@ -177,13 +173,12 @@ function Finish({ create, change, editor }: FinishProps) {
         text={text}
         applyLabel="Create"
         onJump={(line, column) => editor.current?.jump(line, column)}
-        disabled={wanted || !text}
-        unconfirmed={!isCurrent || (failed && !isByHand)}
-        onPreview={() => {
-          create.attempt();
-          setWanted(true);
-        }}
-      />
+        disabled={wanted || (!text && (isByHand || !made.isError))}
+        unconfirmed={!!refusal || !isCurrent || (failed && !isByHand)}
+        onPreview={preview}
+      >
+        {refusal && <Notice tone="bad">{refusal}</Notice>}
+      </ChangePanel>
       {change.error !== undefined && exists && (
         <Notice tone="off">
           Cluster{' '}
@@ -195,6 +190,28 @@ function Finish({ create, change, editor }: FinishProps) {
       )}
     </>
   );
+}
+
+/** Previews when the manifest of the form is here. A request for the manifest that failed is sent again. */
+function useWantedPreview(create: CreateForm, change: Change, failed: boolean) {
+  const { text, isCurrent, isByHand, made } = create;
+  const [wanted, setWanted] = useState(false);
+  useEffect(() => {
+    if (!wanted || !isCurrent) return;
+    setWanted(false);
+    if (isByHand || !failed) void change.preview(text);
+    else focusFirstError();
+  }, [wanted, isCurrent, isByHand, failed, text, change]);
+  // Each failure ends the wait, so that the user can ask again.
+  useEffect(() => {
+    if (made.isError) setWanted(false);
+  }, [made.isError, made.errorUpdateCount]);
+  const preview = () => {
+    create.attempt();
+    setWanted(true);
+    if (made.isError && !isByHand) void made.refetch();
+  };
+  return { wanted, preview };
 }
 
 /** The page of the cluster needs its row. A user who does not follow its namespace gets a link instead. */

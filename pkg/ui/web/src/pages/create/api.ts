@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { getJSON, request } from '../../api/client';
+import { getJSON } from '../../api/client';
 import type { Problem } from '../../api/types';
+import { askJSON } from '../../change/api';
 import { useSettled } from '../../lib/settled';
 import type { Drivers, ManifestRequest } from './types';
 
@@ -26,10 +27,9 @@ export function useManifest(values: ManifestRequest, enabled: boolean) {
   const settled = useSettled(body);
   const query = useQuery({
     queryKey: ['new manifest', settled],
-    queryFn: async ({ signal }) => {
+    queryFn: ({ signal }) => {
       const headers = { 'Content-Type': 'application/json' };
-      const response = await request('manifests', { method: 'POST', body: settled, headers, signal });
-      return (await response.json()) as MadeManifest;
+      return askJSON<MadeManifest>('manifests', { method: 'POST', body: settled, headers, signal });
     },
     enabled,
     staleTime: minute,

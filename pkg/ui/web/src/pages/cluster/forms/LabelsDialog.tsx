@@ -7,13 +7,25 @@ import type { ActionProps } from '../action';
 
 type Label = [key: string, value: string];
 
+/** What the user wants, and the labels of the manifest in which the user made the first change. */
+interface Edit {
+  labels: Label[];
+  begun: Label[];
+}
+
+const beginWith = (labels: Label[]): Edit => ({ labels, begun: labels });
+
 /** Changes the labels of the Cluster. */
 export default function LabelsDialog({ cluster, onClose }: ActionProps) {
-  const [labels, setChosen] = useState<Label[]>();
-  const makeText = (manifest: string) => (labels ? setLabels(manifest, recordOf(labels)) : manifest);
+  const [edit, setEdit] = useState<Edit>();
+  const makeText = (manifest: string) =>
+    edit ? setLabels(manifest, recordOf(edit.labels), Object.fromEntries(edit.begun)) : manifest;
   return (
     <ChangeDialog title={`Labels of ${cluster.name}`} target={cluster} makeText={makeText} onClose={onClose}>
-      {(manifest) => <Labels labels={labels ?? Object.entries(labelsOf(manifest))} onChange={setChosen} />}
+      {(manifest) => {
+        const { labels, begun } = edit ?? beginWith(Object.entries(labelsOf(manifest)));
+        return <Labels labels={labels} onChange={(next) => setEdit({ labels: next, begun })} />;
+      }}
     </ChangeDialog>
   );
 }

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { getJSON, objectPath, request } from '../../../api/client';
+import { objectPath } from '../../../api/client';
 import { queryClient } from '../../../api/queries';
 import type { ObjectEvent } from '../../../api/types';
-import { randomName } from '../../../change/api';
+import { ask, askJSON, randomName } from '../../../change/api';
 import type { ClusterName } from '../ClusterPage';
 import { lastEnd, type End } from './follow';
 import type { OperationField } from './kinds';
@@ -21,7 +21,7 @@ export function useSnapshots(cluster: ClusterName) {
   return useQuery({
     queryKey: snapshotsKey(cluster),
     queryFn: ({ signal }) =>
-      getJSON<{ items: Snapshot[] | null; notes?: string[] }>(pathOf(cluster, 'snapshots'), signal),
+      askJSON<{ items: Snapshot[] | null; notes?: string[] }>(pathOf(cluster, 'snapshots'), { signal }),
     refetchInterval: every10s,
   });
 }
@@ -32,7 +32,7 @@ export function useBriefing(cluster: ClusterName, snapshot: string, mode: Restor
   const path = pathOf(cluster, `snapshots/${encodeURIComponent(snapshot)}/briefing?config=${mode}`);
   return useQuery({
     queryKey: ['cluster', cluster.namespace, cluster.name, 'briefing', snapshot, mode],
-    queryFn: ({ signal }) => getJSON<Briefing>(path, signal),
+    queryFn: ({ signal }) => askJSON<Briefing>(path, { signal }),
     ...forDialog,
   });
 }
@@ -41,7 +41,7 @@ export function useBriefing(cluster: ClusterName, snapshot: string, mode: Restor
 export function useOperations(cluster: ClusterName, enabled: boolean) {
   return useQuery({
     queryKey: ['cluster', cluster.namespace, cluster.name, 'operations'],
-    queryFn: ({ signal }) => getJSON<{ items: OperationState[] | null }>(pathOf(cluster, 'operations'), signal),
+    queryFn: ({ signal }) => askJSON<{ items: OperationState[] | null }>(pathOf(cluster, 'operations'), { signal }),
     ...forDialog,
     enabled,
   });
@@ -50,7 +50,7 @@ export function useOperations(cluster: ClusterName, enabled: boolean) {
 export function useRemoval(cluster: ClusterName) {
   return useQuery({
     queryKey: ['cluster', cluster.namespace, cluster.name, 'removal'],
-    queryFn: ({ signal }) => getJSON<Removal>(pathOf(cluster, 'removal'), signal),
+    queryFn: ({ signal }) => askJSON<Removal>(pathOf(cluster, 'removal'), { signal }),
     ...forDialog,
   });
 }
@@ -60,7 +60,7 @@ export async function deleteCluster({ namespace, name }: ClusterName, seen: stri
   const path = `namespaces/${encodeURIComponent(namespace)}/clusters/${encodeURIComponent(name)}`;
   // A browser repeats a request by itself if a connection ends without an answer. The server knows the name.
   const headers = { 'If-Match': `"${seen}"`, 'Idempotency-Key': randomName() };
-  await request(path, { method: 'DELETE', headers });
+  await ask(path, { method: 'DELETE', headers });
 }
 
 interface EventList {
@@ -69,7 +69,7 @@ interface EventList {
 
 const eventsKey = ({ namespace, name }: ClusterName) => ['cluster', namespace, name, 'events'];
 const getEvents = (cluster: ClusterName, signal?: AbortSignal) =>
-  getJSON<EventList>(pathOf(cluster, 'events'), signal);
+  askJSON<EventList>(pathOf(cluster, 'events'), { signal });
 
 /** The Events of a cluster, read often while an operation is followed. */
 export function useFollowedEvents(cluster: ClusterName, enabled: boolean) {
