@@ -15,7 +15,8 @@ export const queryClient = new QueryClient({
   },
 });
 
-function isTemporary(error: Error) {
+/** Reports whether another request soon may succeed. */
+export function isTemporary(error: Error) {
   // The user has waited long enough for a silent server.
   if (error instanceof ApiError && error.reason === 'Silent') return false;
   return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;

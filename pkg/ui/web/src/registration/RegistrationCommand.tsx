@@ -1,7 +1,9 @@
 import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiError, getJSON, objectPath } from '../api/client';
+import { ApiError, objectPath } from '../api/client';
+import { isTemporary } from '../api/queries';
+import { askJSON } from '../change/api';
 import { Command, sentence } from '../components/Command';
 import { CheckGroup } from '../components/CheckGroup';
 import { Failure, Notice } from '../components/Notice';
@@ -33,11 +35,11 @@ export function RegistrationCommand({ namespace, name }: { namespace: string; na
   const { data, error, refetch } = useQuery({
     queryKey: ['registration', namespace, name, query],
     queryFn: ({ signal }) =>
-      getJSON<Registration>(`${objectPath('clusters', namespace, name, 'registration')}?${query}`, signal),
+      askJSON<Registration>(`${objectPath('clusters', namespace, name, 'registration')}?${query}`, { signal }),
     gcTime: 0,
     enabled: options.roles.length > 0,
     placeholderData: (earlier) => earlier,
-    retry: (count, e) => count < 3 && !(e instanceof ApiError && e.status < 500 && e.status > 0),
+    retry: (count, e) => count < 3 && isTemporary(e),
     // The token of a new cluster appears after some seconds.
     refetchInterval: (q) => (q.state.error instanceof ApiError && q.state.error.status === 404 ? 3_000 : false),
   });

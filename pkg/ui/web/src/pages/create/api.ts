@@ -1,5 +1,4 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { getJSON } from '../../api/client';
 import type { Problem } from '../../api/types';
 import { askJSON } from '../../change/api';
 import { useSettled } from '../../lib/settled';
@@ -11,7 +10,7 @@ const minute = 60_000;
 export function useDrivers() {
   return useQuery({
     queryKey: ['drivers'],
-    queryFn: ({ signal }) => getJSON<Drivers>('drivers', signal),
+    queryFn: ({ signal }) => askJSON<Drivers>('drivers', { signal }),
     staleTime: minute,
   });
 }
