@@ -1,0 +1,1 @@
+import{t as e}from"./Dialog-R68jjRsJ.js";import{t}from"./RegistrationCommand-CFyF307y.js";import{t as n}from"./jsx-runtime-Wy9s6hX0.js";var r=n();function i({cluster:n,onClose:i}){return(0,r.jsx)(e,{title:`Register a host in ${n.name}`,onClose:i,wide:!0,children:(0,r.jsx)(t,{namespace:n.namespace,name:n.name})})}export{i as default};

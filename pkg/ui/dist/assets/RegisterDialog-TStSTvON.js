@@ -1,1 +1,0 @@
-import{i as e}from"./index-DYKCAuAS.js";import{t}from"./RegistrationCommand-Cce5cP46.js";import{t as n}from"./jsx-runtime-Wy9s6hX0.js";var r=n();function i({cluster:n,onClose:i}){return(0,r.jsx)(e,{title:`Register a host in ${n.name}`,onClose:i,wide:!0,children:(0,r.jsx)(t,{namespace:n.namespace,name:n.name})})}export{i as default};

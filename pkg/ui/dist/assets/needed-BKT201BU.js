@@ -1,0 +1,1 @@
+function e({data:e,error:t},n){if(e!==void 0)return e;throw Error(t?`Nothing can be previewed without the answer of the server.`:n)}var t=({typed:e,name:t,isFetching:n,lookError:r,deletionError:i})=>e===t&&!n&&!r&&i===void 0;export{e as n,t};
