@@ -225,7 +225,7 @@ func TestSessions_TheNewestServesAndAnOlderOneReplacesIt(t *testing.T) {
 	stop := startAgent(t, d, newAPIServer(t, "newer"), nil)
 	d.await(t, "two sessions", func() bool { return len(d.table.all()) == 2 })
 	transport := d.transport(t)
-	// A session serves after its first sign of life.
+	// A registered session serves a moment later.
 	d.await(t, "the newer session serves", func() bool {
 		return strings.Contains(get(t, transport, "/small"), "newer")
 	})
