@@ -11,7 +11,7 @@ import (
 
 // Limits of one caller, and of all callers together.
 const (
-	requestsPerSecond, requestsBurst = 5, 20
+	requestsPerSecond, requestsBurst = 10, 60
 	// Heavy requests read many objects, and compute plans.
 	heavyPerSecond, heavyBurst = 1, 5
 	heavyAtOnce                = 2
