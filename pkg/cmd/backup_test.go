@@ -20,7 +20,7 @@ import (
 // keep runs drover backup or drover restore and returns its exit code and both outputs.
 func keep(t *testing.T, api *memkube.Server, in string, args ...string) (code int, out, problems string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr printedBuffer
 	root := NewCommand(nil)
 	for _, cmd := range root.Commands() {
 		if slices.Contains([]string{"backup", "restore"}, cmd.Name()) {
@@ -34,7 +34,7 @@ func keep(t *testing.T, api *memkube.Server, in string, args ...string) (code in
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, args)
-	return code, stdout.String(), stderr.String()
+	return code, stdout.next(), stderr.next()
 }
 
 // kept is a Secret that belongs to a backup.

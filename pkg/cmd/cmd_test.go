@@ -134,11 +134,11 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 func run(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	root := NewCommand(nil)
-	var buffer bytes.Buffer
+	var buffer printedBuffer
 	root.SetOut(&buffer)
 	root.SetErr(&buffer)
 	code = execute(t.Context(), root, args)
-	return code, buffer.String()
+	return code, buffer.next()
 }
 
 func TestRoot_HelpVersionAndMistakes(t *testing.T) {

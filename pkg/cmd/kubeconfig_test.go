@@ -28,15 +28,15 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// runOne executes one command.
+// runOne executes one command. A server of an earlier test may still end and log, because all use the same logger.
 func runOne(cmd *cobra.Command, args ...string) (code int, out, problems string) {
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr printedBuffer
 	root := &cobra.Command{Use: "drover", SilenceUsage: true}
 	root.AddCommand(cmd)
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, append([]string{cmd.Name()}, args...))
-	return code, stdout.String(), stderr.String()
+	return code, stdout.next(), stderr.next()
 }
 
 // withAddress adds a cluster with a management Cluster and the published settings of its server.
