@@ -309,7 +309,7 @@ func TestChanges_MachineConfigsComeFirst(t *testing.T) {
 	wants(t, p.put(manifest, seen.Seen), http.StatusPreconditionFailed, reasonChanged)
 }
 
-// A write whose answer is lost is never repeated, and neither is a text of which a part is written.
+// The UI never repeats a write whose answer is lost, or a text that is written in part.
 func TestChanges_UnknownResults(t *testing.T) {
 	f := newFakeAPI(t)
 	withPods(t, f)
