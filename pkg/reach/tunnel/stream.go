@@ -23,8 +23,8 @@ const longestWrite = 64 << 10
 type stream struct {
 	session *session
 	number  int64
-	flow    wire.Flow // used by the reader
-	backlog int64     // guarded by the session
+	flow    wire.Flow
+	backlog int64 // guarded by the session
 
 	mu       sync.Mutex
 	change   sync.Cond
@@ -112,6 +112,7 @@ func (c *stream) Write(p []byte) (int, error) {
 		}
 		n, err := c.inner.Write(p[written:min(len(p), written+longestWrite)])
 		written += n
+		c.flow.Wrote(c.inner, n)
 		if cause := c.leave(&c.writers); cause != nil {
 			return written, cause
 		}
@@ -204,6 +205,7 @@ func (c *stream) shut(cause error, closeInner bool) {
 		c.cause = cause
 		c.closed = closeInner
 	}
+	c.flow.End()
 	c.release()
 	c.closeInner()
 }
@@ -224,6 +226,7 @@ func (c *stream) remoteCloses() {
 		c.cause = fmt.Errorf("the agent ended the connection: %w", net.ErrClosed)
 		c.remote = true
 	}
+	c.flow.End()
 	c.await()
 }
 

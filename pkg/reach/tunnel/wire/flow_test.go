@@ -238,6 +238,42 @@ func TestFlow_Resume(t *testing.T) {
 	}
 }
 
+// The other side may have paused this side, and not see later that it may send itself. It says nothing then.
+func TestFlow_ResumesAfterManyBytesWereWritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		writes []int
+		end    bool
+		want   int64
+	}{
+		"few bytes":                  {[]int{resumeEvery - 1}, false, 0},
+		"many bytes":                 {[]int{resumeEvery / 2, resumeEvery / 2}, false, resumesAfterWrites},
+		"many bytes, and few later":  {[]int{resumeEvery, 5}, false, resumesAfterWrites},
+		"many bytes, and many later": {[]int{resumeEvery, resumeEvery}, false, 2 * resumesAfterWrites},
+		"the connection has ended":   {[]int{resumeEvery}, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				to := struct {
+					io.Writer
+					*pausing
+				}{io.Discard, &pausing{}}
+				var flow Flow
+				for _, n := range test.writes {
+					flow.Wrote(to, n)
+					if test.end {
+						flow.End()
+					}
+					<-time.After(time.Hour)
+				}
+				got := []int64{to.resumed.Load(), to.onResume.Load()}
+				if diff := cmp.Diff([]int64{test.want, test.want}, got); diff != "" {
+					t.Errorf("resumes sent and received (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestFlow_ReadsFromOtherReadersUnchanged(t *testing.T) {
 	sent := strings.Repeat("0123456789abcdef", resumeEvery/4)
 	var flow Flow
