@@ -173,7 +173,8 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 		},
 		"another server has no host": {
 			edit: map[string]func(map[string]any){"PodMachine demo-pool1-x7k2p-q8d2m": unmade},
-			want: []string{"Delete Machine fleet-default/demo-pool1-x7k2p-q8d2m Replace"},
+			want: []string{"Delete Machine fleet-default/demo-pool1-x7k2p-q8d2m Replace", "Update RKEBootstrap " +
+				"fleet-default/demo-pool1-x7k2p-q8d2m status.conditions"}, // the cluster does not answer
 		},
 		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker,
 			"RKEBootstrap " + worker}},

@@ -104,6 +104,8 @@ type handler struct {
 	written         *ownwrites.Log
 	// queries locks a cluster from reading its etcd members until one of them is asked to leave.
 	queries queries
+	// patience is how long a cluster may be silent before the status of a held machine says so.
+	patience time.Duration
 }
 
 // setKinds returns the kinds of objects in the set.
@@ -139,7 +141,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		machines:     d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
 		serviceAccounts: d.ServiceAccounts.Cache(),
-		written:         ownwrites.New(),
+		written:         ownwrites.New(), patience: downPatience,
 	}
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	return h

@@ -27,8 +27,7 @@ const (
 	downstreamTimeout = 3 * time.Second
 	// downAgain is the retry delay for a cluster that did not answer.
 	downAgain = 15 * time.Second
-	// downPatience is how long a cluster may be silent before the status of a held machine says so. The API server is
-	// silent for some seconds while an etcd member leaves.
+	// downPatience covers the seconds for which the API server is silent while an etcd member leaves.
 	downPatience = 30 * time.Second
 )
 
@@ -113,7 +112,7 @@ func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info(
 		"The Machine waits for its etcd member, but the cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
-	if h.queries.failed(machine.Namespace+"/"+machine.Spec.ClusterName, h.Now()) < downPatience {
+	if h.queries.failed(machine.Namespace+"/"+machine.Spec.ClusterName, h.Now()) < h.patience {
 		return bootstrap, nil
 	}
 	return h.reportWait(bootstrap, bootstrapdata.WaitDown)
