@@ -56,8 +56,8 @@ func newCluster(s *Snapshot) *cluster {
 	return c
 }
 
-// withoutIdleKubelet returns the machine with a passed kubelet probe, if the probe only says that no API server answers.
-// K3s starts a kubelet when an API server answers, and a server of K3s with etcd alone has no API server of its own.
+// withoutIdleKubelet returns the machine with a passed kubelet probe, if the probe may fail only because no API server
+// answers. K3s starts a kubelet when an API server answers, and a server of K3s with etcd alone has none of its own.
 // Control plane machines start after etcd, so both would wait for each other.
 func (c *cluster) withoutIdleKubelet(m *Machine) *Machine {
 	if c.runtime != distro.K3s || m.Plan == nil || !rolesOf(m.Labels).OnlyETCD() || c.hasAPIServer() {

@@ -1,10 +1,14 @@
 package planner
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
@@ -72,4 +76,27 @@ func TestDecide_AControlPlaneStartsWhileKubeletsWaitForIt(t *testing.T) {
 	if status, message := m.condition("Ready"); status != "True" {
 		t.Errorf("Ready is %s: %s", status, message)
 	}
+}
+
+// judged is the state of a host without a kubelet probe that fails only because no API server answers.
+func (w *world) judged(h *host) nodeplan.State {
+	state := h.state()
+	_, probed := state.Plan.Probes[render.ProbeKubelet]
+	isK3s := strings.Contains(w.cp.Spec.KubernetesVersion, "+k3s")
+	if isK3s && probed && h.is("etcd") && !h.is("control-plane") && !w.hasAPIServer() {
+		state.ProbeStatuses = maps.Clone(state.ProbeStatuses)
+		state.ProbeStatuses[render.ProbeKubelet] = plan.ProbeStatus{Healthy: true}
+		state.Healthy = len(state.UnhealthyProbes()) == 0
+	}
+	return state
+}
+
+func (w *world) hasAPIServer() bool {
+	for _, h := range w.machines {
+		if h.registered && !h.m.Deleting && !h.m.NodeUnknown && h.m.NodeLostSince.IsZero() &&
+			h.is("control-plane") && h.state().ProbeStatuses[render.ProbeAPIServer].Healthy {
+			return true
+		}
+	}
+	return false
 }
