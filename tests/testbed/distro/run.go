@@ -260,8 +260,8 @@ func onceServed(client kubernetes.Interface, t task) task {
 // uninitialized is the taint that a node has until the cloud controller has initialized it.
 const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// onceUntainted delays a task until a node is initialized. The real distributions start the scheduler then, so its first
-// pods find a node.
+// onceUntainted delays a task until a node is initialized. The real distributions start the scheduler then, so that it
+// finds a node for its first pods.
 func onceUntainted(client kubernetes.Interface, t task) task {
 	isTaint := func(taint corev1.Taint) bool { return taint.Key == uninitialized }
 	return func(ctx context.Context) error {
