@@ -28,6 +28,7 @@ func TestStandInDistribution(t *testing.T) {
 				"kube-controller-manager-arg": ["cert-dir=`+distro.NewLayout(runtime, "").Data+`/server/tls/kube-controller-manager", "secure-port=10257"]}`)
 			start := time.Now()
 			server.install(bin, runtime, version, "server")
+			server.eventually("cat "+stamp(runtime), "1")
 			kubectl := kubectlOf(runtime)
 			server.eventually(kubectl+"get --raw /readyz", "ok")
 			t.Logf("API ready after %s", time.Since(start).Round(time.Millisecond))
@@ -112,6 +113,15 @@ func probes(runtime distro.Runtime) []string {
 		list = append(list, "http://localhost:2381/health", "http://localhost:9099/liveness")
 	}
 	return list
+}
+
+// stamp is the file in which the installer keeps its restart stamp.
+func stamp(runtime distro.Runtime) string {
+	data := distro.NewLayout(runtime, "").Data
+	if runtime == distro.K3s {
+		return data + "/restart_stamp"
+	}
+	return data + "/system-agent-installer/rke2_restart_stamp"
 }
 
 func port(runtime distro.Runtime) string {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -264,6 +265,11 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		PoolPaused:    v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
 		Skip:          strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
+	out.NodeProblem = nodeProblem(machine)
+	if c := conditions.GetMeta(machine.Status.Conditions, clusterv1.PausedCondition); c != nil {
+		out.Paused = c.Status == metav1.ConditionTrue
+		out.ResumedAt = c.LastTransitionTime.Time
+	}
 	out.NodeUnknownSince = planstore.NodeUnknownSince(machine, v.cluster)
 	out.SkipDrain = strings.EqualFold(machine.Annotations[rkev1.DrainSkipAnnotation], "true")
 	out.SkipProof = strings.EqualFold(machine.Annotations[rkev1.EtcdProofSkipAnnotation], "true")
@@ -343,6 +349,15 @@ func healthOf(machine *clusterv1.Machine) planner.Health {
 		}
 	}
 	return health
+}
+
+// nodeProblem returns why Cluster API does not report the Node of a Machine as healthy. It is empty without a report.
+func nodeProblem(machine *clusterv1.Machine) string {
+	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeHealthyCondition)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return cmp.Or(firstLine(c.Message), c.Reason)
 }
 
 // firstLine returns the first item of Cluster API's list. An item such as "NodeHealthy:" has a list of its own.

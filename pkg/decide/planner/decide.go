@@ -130,7 +130,7 @@ func (p *pass) decision(step string, wait *Wait) Decision {
 		wait = p.held // only the user can end it, and the Machines show the other waits
 		d.Wait = wait
 	}
-	if wait != nil && p.timer > 0 {
+	if wait != nil && p.timer > 0 && (wait.After <= 0 || p.timer < wait.After) {
 		wait.After = p.timer
 	}
 	p.setSummary(wait)

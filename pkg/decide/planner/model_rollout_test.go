@@ -248,7 +248,7 @@ func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).hasRefuse
 
 // serves is true when its member works, even if it refused its plan.
 func (h *host) serves() bool {
-	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
+	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.w.judged(h)})
 }
 
 // toldToProve is true when its member works, and it has not given the proof of a plan that it may still carry out.

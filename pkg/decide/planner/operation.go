@@ -258,19 +258,24 @@ func (o *operation) end(state rkev1.OperationState, message string) {
 // await is the wait for a step of the operation. Its deadline begins with the step, so no machine can hold up an
 // operation, and with it the cluster, forever.
 func (o *operation) await(step string, deadline time.Duration, message string, wake Wake, more ...Wake) verdict {
-	record := o.record()
-	if record.Step != step || record.StepStartedAt == nil {
-		now := metav1.NewTime(o.s.Now.Truncate(time.Second))
-		record.Step, record.StepStartedAt = step, &now
-		o.remember(record)
-	}
-	left := deadline - o.s.Now.Sub(record.StepStartedAt.Time)
+	left := o.leftOf(step, deadline)
 	if left <= 0 {
 		return o.fail(fmt.Sprintf("%s for %s", message, deadline))
 	}
 	wait := waitFor(ReasonOperation, o.Title+": "+message, wake, append(more, WakeControlPlane)...)
 	wait.After = min(left, deadline)
 	return stopFor(wait)
+}
+
+// leftOf is the time until the deadline of a step. It begins the step if another one is recorded.
+func (o *operation) leftOf(step string, deadline time.Duration) time.Duration {
+	record := o.record()
+	if record.Step != step || record.StepStartedAt == nil {
+		now := metav1.NewTime(o.s.Now.Truncate(time.Second))
+		record.Step, record.StepStartedAt = step, &now
+		o.remember(record)
+	}
+	return deadline - o.s.Now.Sub(record.StepStartedAt.Time)
 }
 
 // pause makes sure that the CAPI cluster is paused, and waits for it. An existing pause keeps its owner. A pause that a
@@ -289,8 +294,8 @@ func needsPause(p *pass) bool {
 	restores := s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
 		s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup
 	return kindRestore.runsIn(s) && restores ||
-		kindCertificates.runsIn(s) && spec.RotateCertificates != nil ||
-		kindKeys.runsIn(s) && spec.RotateEncryptionKeys != nil
+		kindCertificates.restartsIn(s) && spec.RotateCertificates != nil ||
+		kindKeys.restartsIn(s) && spec.RotateEncryptionKeys != nil
 }
 
 // isForRollout reports that machines have what an operation wants, and wait for changes of their own.

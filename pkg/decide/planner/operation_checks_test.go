@@ -59,6 +59,7 @@ func (m *opsModel) checkDecision(rt *rapid.T, d Decision) {
 		cmp.Equal(d.Status, m.cp.Status):
 		rt.Fatalf("%s waits without an end: %s", running[0], d.Wait.Message)
 	}
+	m.checkNodes(rt, d)
 	restarts := 0
 	for _, e := range d.Effects {
 		switch e := e.(type) {
@@ -133,7 +134,8 @@ func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 		if h.m.Deleting && (!h.m.Held || !restarted.Works()) {
 			continue
 		}
-		state, err := h.parse()
+		_, err := h.parse()
+		state := m.judged(h)
 		if err == nil && other != name && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && state.PlanExists &&
 			(!state.InSync || !state.Healthy) {
 			rt.Fatalf("etcd on %s is restarted while that on %s is not well", name, other)

@@ -61,6 +61,8 @@ func (m *opsModel) work() {
 		h := m.machines[name]
 		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{},
 			false, m.paused[name]
+		h.m.NodeProblem = ""
+		m.look(name)
 		m.d.all(name)
 		m.machines[name].joinCluster(m.cp.Spec.KubernetesVersion)
 		m.periodics(name)
@@ -129,6 +131,12 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 				h.m.NodeLostSince = m.now
 			}
 		}),
+		"node is not ready": onHost(func(_ *rapid.T, name string) {
+			if h := m.machines[name]; h.m.HasNode {
+				h.m.NodeProblem = "the kubelet starts"
+			}
+		}),
+		"Cluster API looks": onHost(func(_ *rapid.T, name string) { m.look(name) }),
 		"host is lost": onHost(func(rt *rapid.T, name string) {
 			m.machines[name].m.InfrastructureReady = rapid.Bool().Draw(rt, "ready")
 		}),

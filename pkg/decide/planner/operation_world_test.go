@@ -110,8 +110,8 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 	if h.hasPlan() {
 		h.applyPlan()
 	}
-	if len(p.Probes) == 0 {
-		d.healthy(h.m.Name) // there is no other sign of it
+	if _, kubelet := p.Probes[render.ProbeKubelet]; len(p.Probes) == 0 || kubelet && len(p.Probes) == 1 {
+		d.healthy(h.m.Name) // there is no other sign of etcd
 	}
 	h.data = maps.Clone(h.data)
 	if len(outputs) > 0 {
@@ -221,7 +221,24 @@ func (d *downstream) probes(name string) {
 		return
 	}
 	h.probes(d.node(name).up)
+	if d.lacksKubelet(h) {
+		state := h.state()
+		statuses := maps.Clone(state.ProbeStatuses)
+		if _, probed := state.Plan.Probes[render.ProbeKubelet]; probed {
+			statuses[render.ProbeKubelet] = plan.ProbeStatus{}
+		}
+		encoded, _ := nodeplan.EncodeProbeStatuses(statuses)
+		h.report(nodeplan.KeyProbeStatuses, encoded)
+	}
 	d.healthy(name)
+}
+
+// lacksKubelet reports a server of K3s with etcd alone, whose kubelet waits for an API server.
+func (d *downstream) lacksKubelet(h *host) bool {
+	waits := strings.Contains(d.w.cp.Spec.KubernetesVersion, "+k3s") && h.is("etcd") && !h.is("control-plane")
+	return waits && len(h.data[nodeplan.KeyPlan]) > 0 && !slices.ContainsFunc(d.w.names(), func(name string) bool {
+		return d.w.machines[name].is("control-plane") && d.node(name).up
+	})
 }
 
 // healthy is a report whether the distribution runs on a machine.

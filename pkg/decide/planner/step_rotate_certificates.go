@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -57,21 +58,33 @@ func (o certificateRotation) heldUp() string {
 // work follows the request as it was at the start, so that all nodes are treated alike.
 func (o certificateRotation) work() verdict {
 	request, _ := o.last()
+	if o.restartsIn(&o.status) {
+		if v := o.restart(request); v.stop {
+			return v
+		}
+	}
+	v, unready := o.awaitNodes(o.order(request))
+	if v.stop {
+		return v
+	}
+	o.status.CertificateRotationGeneration = request.Generation
+	return o.succeed(strings.Join(slices.DeleteFunc([]string{o.withoutRole(), unready}, isEmpty), "; "))
+}
+
+func isEmpty(text string) bool { return text == "" }
+
+// restart brings the new certificates to the machines, each when the previous machine works with its own.
+func (o certificateRotation) restart(request rkev1.RotateCertificates) verdict {
 	if problem := o.problem(request); problem != "" {
 		return o.fail(problem)
 	}
 	if v := o.pause(); v.stop {
 		return v
 	}
-	v := o.oneByOne("rotate", o.order(request), func(m *machine) task {
+	return o.oneByOne("rotate", o.order(request), func(m *machine) task {
 		work := o.node(m).RotateCertificatesWork(m.planInForce(), m.roles, request.Services, o.attempt())
 		return task{m: m, plan: o.withWork(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 	})
-	if v.stop {
-		return v
-	}
-	o.status.CertificateRotationGeneration = request.Generation
-	return o.succeed(o.withoutRole())
 }
 
 // problem is why a rotation cannot work, empty when it can. Without this check, a server would stop and stay down until

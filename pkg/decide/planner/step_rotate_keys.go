@@ -98,6 +98,9 @@ func (o keyRotation) problem() string {
 
 // work works on one phase.
 func (o keyRotation) work() verdict {
+	if !o.restartsIn(&o.status) {
+		return o.finish()
+	}
 	i := o.phase()
 	phase := keyPhases[i]
 	if problem := o.problem(); i == 0 && problem != "" {
@@ -125,8 +128,17 @@ func (o keyRotation) work() verdict {
 		o.status.RotateEncryptionKeysPhase = keyPhases[i+1].name
 		return o.next(string(phase.name) + " is done")
 	}
+	return o.finish()
+}
+
+// finish ends the rotation when the nodes of the servers are ready.
+func (o keyRotation) finish() verdict {
+	v, unready := o.awaitNodes(o.collect(takesPart, func(m *machine) bool { return m.roles.Server() }))
+	if v.stop {
+		return v
+	}
 	o.status.RotateEncryptionKeysPhase, o.status.RotateEncryptionKeysLeader = rkev1.RotateEncryptionKeysPhaseDone, ""
-	return o.succeed("")
+	return o.succeed(unready)
 }
 
 // leader is the machine that runs the commands: the init node if it has an API server, else the first ready server. It

@@ -50,6 +50,7 @@ type world struct {
 
 // host is a machine with the data of its plan Secret.
 type host struct {
+	w          *world
 	m          Machine
 	registered bool
 	probesSeen bool
@@ -113,7 +114,7 @@ func (w *world) add(name, roles string) *host {
 // addBare creates a machine that has neither.
 func (w *world) addBare(name, roles string) *host {
 	serial := len(w.machines) + 10
-	h := &host{m: Machine{Name: name, UID: types.UID("uid-" + name),
+	h := &host{w: w, m: Machine{Name: name, UID: types.UID("uid-" + name),
 		Labels: map[string]string{"cattle.io/os": "linux"}}, serial: serial}
 	for _, role := range []string{"etcd", "control-plane", "worker"} {
 		if containsWord(roles, role) {

@@ -315,9 +315,19 @@ func (r *run) recoverBootstrap(ctx context.Context) error {
 	}
 	return r.etcdAlone(ctx, copied, func(ctx context.Context, m members) error {
 		found, err := bootstrapStore{m, r.config.Token}.load(ctx)
-		if err != nil || found == nil {
-			return errors.Join(err, errors.New("etcd has no bootstrap data"))
+		if err != nil {
+			return err
 		}
-		return found.writeMissing(r.layout)
+		return r.replaceBootstrap(found, found.writeMissing)
 	})
+}
+
+// replaceBootstrap writes bootstrap data from etcd. A server that ended before it saved them has none. It keeps its own
+// files, or makes new ones, and saves them after its start, as the real distributions do.
+func (r *run) replaceBootstrap(found bootstrap, write func(Layout) error) error {
+	if found == nil {
+		fmt.Fprintln(r.Log, "etcd has no bootstrap data: this server saves its own")
+		return nil
+	}
+	return write(r.layout)
 }

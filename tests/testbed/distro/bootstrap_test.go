@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,24 @@ func TestBootstrap_WritesForEachPurpose(t *testing.T) {
 	}
 	if err := (bootstrap{}).writeMissing(NewLayout(RKE2, t.TempDir())); err == nil {
 		t.Error("bootstrap data without an authority are written")
+	}
+}
+
+// A server that ended before it saved its bootstrap data starts again, and keeps its files.
+func TestReplaceBootstrap_WithoutSavedData(t *testing.T) {
+	r, log := serverIn(t, Config{}, "tls/server-ca.crt")
+	if err := r.replaceBootstrap(nil, bootstrap(nil).writeAll); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(r.layout.server("tls/server-ca.crt")); err != nil || string(data) != "tls/server-ca.crt" {
+		t.Errorf("the file is %q, %v", data, err)
+	}
+	if !strings.Contains(log.String(), "no bootstrap data") {
+		t.Errorf("the log is %q", log)
+	}
+	incomplete := bootstrap{"tls/server-ca.crt": []byte("x")}
+	if err := r.replaceBootstrap(incomplete, incomplete.writeAll); err == nil {
+		t.Error("incomplete bootstrap data are written")
 	}
 }
 

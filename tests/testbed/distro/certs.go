@@ -20,6 +20,20 @@ func clientCA(l Layout) (*pki.Authority, error) {
 	return pki.OpenAuthority(l.tls(""), "client-ca", time.Now)
 }
 
+// ensureComponentCerts makes the serving certificates of controller manager and scheduler.
+func ensureComponentCerts(l Layout) error {
+	ca, err := serverCA(l)
+	if err != nil {
+		return err
+	}
+	for _, program := range []string{kubeControllerManager, kubeScheduler} {
+		if _, err := ca.Serving(servingCertificate(program), "localhost", "127.0.0.1", "::1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ensureServerCerts makes a server's certificates, with the names and paths of the real distributions.
 func ensureServerCerts(l Layout, node Node, config Config) error {
 	service, err := firstServiceIP(config)

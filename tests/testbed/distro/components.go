@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
@@ -21,19 +23,50 @@ type component struct {
 	args    []string
 	// needsAPI components exit if they find no API server.
 	needsAPI bool
+	// needsNode components start when a node can run pods.
+	needsNode bool
 }
 
+// Programs with a serving certificate of their own.
+const (
+	kubeControllerManager = "kube-controller-manager"
+	kubeScheduler         = "kube-scheduler"
+)
+
 // apiComponents returns the components that run next to etcd on a server with this configuration, in start order.
-func apiComponents(l Layout, node Node, config Config) []component {
+// ownCertificates means that the distribution makes the certificates of all of them.
+func apiComponents(l Layout, node Node, config Config, ownCertificates bool) []component {
 	list := []component{apiServer(l, node, config)}
 	if !config.DisableControllerManager {
-		list = append(list, controllerManager(l, config))
+		list = append(list, controllerManager(l, config, ownCertificates))
 	}
 	if !config.DisableScheduler {
-		list = append(list, scheduler(l, config))
+		list = append(list, scheduler(l, config, ownCertificates))
 	}
 	return list
 }
+
+// makesCertificates reports whether a version makes the serving certificates of controller manager and scheduler. K3s
+// does since 1.32.5 and 1.33.1. With RKE2, and before, the components make their own in cert-dir.
+func makesCertificates(runtime Runtime, text string) bool {
+	v, err := version.ParseSemantic(text)
+	if err != nil || runtime != K3s {
+		return false
+	}
+	return v.AtLeast(version.MustParseSemantic("1.32.5")) && (v.Minor() != 33 || v.Patch() > 0)
+}
+
+// servingArgs are the arguments for the serving certificate of a component that the distribution makes.
+func servingArgs(l Layout, program string, ownCertificates bool) []string {
+	if !ownCertificates {
+		return nil
+	}
+	file := l.tls(servingCertificate(program))
+	return []string{"--tls-cert-file=" + file + ".crt", "--tls-private-key-file=" + file + ".key"}
+}
+
+// servingCertificate is the path of that certificate in the folder of certificates, without a suffix.
+func servingCertificate(program string) string { return program + "/" + program }
 
 func etcd(l Layout, node Node, config Config, place seat) component {
 	peer, state := peerURL(node), "new"
@@ -104,31 +137,36 @@ func apiServer(l Layout, node Node, config Config) component {
 	return component{program: "kube-apiserver", args: withUserArgs(args, config.APIServerArg)}
 }
 
-func controllerManager(l Layout, config Config) component {
+func controllerManager(l Layout, config Config, ownCertificates bool) component {
 	kubeconfig := l.cred("controller.kubeconfig")
-	return component{program: "kube-controller-manager", needsAPI: true, args: withUserArgs([]string{
-		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" +
+	args := append(servingArgs(l, kubeControllerManager, ownCertificates),
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig, "--kubeconfig="+
 			kubeconfig,
 		"--bind-address=127.0.0.1",
-		"--cluster-signing-cert-file=" + l.tls("client-ca.crt"), "--cluster-signing-key-file=" + l.tls("client-ca.key"),
+		"--cluster-signing-cert-file="+l.tls("client-ca.crt"), "--cluster-signing-key-file="+l.tls("client-ca.key"),
 		"--controllers=*,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller",
 		"--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=8s",
 		"--profiling=false",
-		"--root-ca-file=" + l.tls("server-ca.crt"),
-		"--service-account-private-key-file=" + l.tls("service.key"),
-		"--use-service-account-credentials=true",
-	}, config.ControllerManagerArg)}
+		"--root-ca-file="+l.tls("server-ca.crt"),
+		"--service-account-private-key-file="+l.tls("service.key"),
+		"--use-service-account-credentials=true")
+	return component{
+		program: kubeControllerManager, needsAPI: true, args: withUserArgs(args, config.ControllerManagerArg),
+	}
 }
 
-func scheduler(l Layout, config Config) component {
+func scheduler(l Layout, config Config, ownCertificates bool) component {
 	kubeconfig := l.cred("scheduler.kubeconfig")
-	return component{program: "kube-scheduler", needsAPI: true, args: withUserArgs([]string{
-		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" +
+	args := append(servingArgs(l, kubeScheduler, ownCertificates),
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig, "--kubeconfig="+
 			kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=8s",
-		"--profiling=false",
-	}, config.SchedulerArg)}
+		"--profiling=false")
+	return component{
+		program: kubeScheduler, needsAPI: true, needsNode: !config.DisableCloudController,
+		args: withUserArgs(args, config.SchedulerArg),
+	}
 }
 
 // withUserArgs adds "key=value" settings of the configuration. They replace the stand-in's arguments with the same key.

@@ -73,6 +73,7 @@ type Config struct {
 	DisableControllerManager bool   `json:"disable-controller-manager"`
 	DisableScheduler         bool   `json:"disable-scheduler"`
 	DisableEtcd              bool   `json:"disable-etcd"`
+	DisableCloudController   bool   `json:"disable-cloud-controller"`
 	SecretsEncryption        bool   `json:"secrets-encryption"`
 	APIServerArg             values `json:"kube-apiserver-arg"`
 	ControllerManagerArg     values `json:"kube-controller-manager-arg"`

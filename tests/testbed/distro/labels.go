@@ -33,8 +33,8 @@ func roleLabels(config Config) map[string]string {
 func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, member string) error {
 	annotations := map[string]string{}
 	if member != "" {
-		annotations[r.annotation("node-name")] = member
-		annotations[r.annotation("node-address")] = r.node.IP.String()
+		annotations[r.annotation(annotationName)] = member
+		annotations[r.annotation(annotationAddress)] = r.node.IP.String()
 	}
 	if err := r.encryption.annotate(annotations); err != nil {
 		return err

@@ -3,9 +3,13 @@ package distro
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -21,30 +25,63 @@ func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) er
 			return nil //nolint:nilerr // the API server restarts
 		}
 		for i := range nodes.Items {
-			node := &nodes.Items[i]
-			if node.Annotations[r.annotation("remove")] != "true" ||
-				node.Annotations[r.annotation("removed-node-name")] != "" {
-				continue
-			}
-			if err := r.removeMember(ctx, client, node.Name, node.Annotations[r.annotation("node-name")]); err != nil {
-				fmt.Fprintf(r.Log, "remove the etcd member of %s: %v\n", node.Name, err)
+			if err := r.followRemoval(ctx, client, &nodes.Items[i]); err != nil {
+				fmt.Fprintf(r.Log, "remove the etcd member of %s: %v\n", nodes.Items[i].Name, err)
 			}
 		}
 		return nil
 	})
 }
 
-func (r *run) removeMember(ctx context.Context, client kubernetes.Interface, node, member string) error {
-	if err := localMembers(r.layout).remove(ctx, node, member); err != nil {
-		return err
+// Annotations of a Node about its etcd member, without their prefix.
+const (
+	annotationRemove  = "remove"
+	annotationRemoved = "removed-node-name"
+	annotationName    = "node-name"
+	annotationAddress = "node-address"
+)
+
+// followRemoval removes the member of a node if the node requests it. Afterwards the node has the request and the
+// answer, but no longer the name and address of the member. Both requests and answers of a former member go when the
+// node has another one. etcd refuses to remove its only member, and the request goes too.
+func (r *run) followRemoval(ctx context.Context, client kubernetes.Interface, node *corev1.Node) error {
+	request, requested := node.Annotations[r.annotation(annotationRemove)]
+	if !requested {
+		return nil
 	}
-	patch, err := json.Marshal(
-		map[string]any{
-			"metadata": map[string]any{"annotations": map[string]string{r.annotation("removed-node-name"): member}}})
+	removed, wasRemoved := node.Annotations[r.annotation(annotationRemoved)]
+	member, hasMember := node.Annotations[r.annotation(annotationName)]
+	switch {
+	case wasRemoved && hasMember && removed != member:
+		return r.annotate(ctx, client, node.Name, map[string]any{annotationRemove: nil, annotationRemoved: nil})
+	case wasRemoved, !strings.EqualFold(request, "true"):
+		return nil
+	case !hasMember:
+		return errors.New("the node does not name its member")
+	}
+	err := r.leave(ctx, node.Name, member)
+	if errors.Is(err, rpctypes.ErrMemberNotEnoughStarted) {
+		return errors.Join(err, r.annotate(ctx, client, node.Name, map[string]any{annotationRemove: nil}))
+	}
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return r.annotate(ctx, client, node.Name, map[string]any{
+		annotationRemoved: member, annotationName: nil, annotationAddress: nil,
+	})
+}
+
+// annotate changes annotations of a node about etcd. It removes those with the value nil.
+func (r *run) annotate(ctx context.Context, client kubernetes.Interface, node string, changes map[string]any) error {
+	annotations := map[string]any{}
+	for name, value := range changes {
+		annotations[r.annotation(name)] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

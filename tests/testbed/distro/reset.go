@@ -122,15 +122,13 @@ func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 		if err != nil {
 			return err
 		}
-		if found, err = (bootstrapStore{m, r.config.Token}).load(ctx); err == nil && found == nil {
-			err = errors.New("the data have no bootstrap data")
-		}
+		found, err = bootstrapStore{m, r.config.Token}.load(ctx)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("reset the cluster: %w", err)
 	}
-	if err := found.writeAll(r.layout); err != nil {
+	if err := r.replaceBootstrap(found, found.writeAll); err != nil {
 		return err
 	}
 	if err := localfile.Write(r.layout.etcdVoter(), nil); err != nil {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -50,6 +52,8 @@ type run struct {
 	config Config
 	// encryption is nil where Secrets are not encrypted.
 	encryption *secretsEncryption
+	// leave removes the member of a node from etcd.
+	leave func(ctx context.Context, node, member string) error
 }
 
 func newRun(options Options) (*run, error) {
@@ -61,7 +65,10 @@ func newRun(options Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: options, layout: NewLayout(options.Runtime, config.DataDir), node: node, config: config}
+	layout := NewLayout(options.Runtime, config.DataDir)
+	r := &run{
+		Options: options, layout: layout, node: node, config: config, leave: localMembers(layout).remove,
+	}
 	return r, r.linkTools()
 }
 
@@ -243,6 +250,26 @@ func onceServed(client kubernetes.Interface, t task) task {
 	return func(ctx context.Context) error {
 		if !poll(ctx, func() bool {
 			return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+		}) {
+			return nil // the node is stopping
+		}
+		return t(ctx)
+	}
+}
+
+// uninitialized is the taint that a node has until the cloud controller has initialized it.
+const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// onceUntainted delays a task until a node is initialized. The real distributions start the scheduler then, so that it
+// finds a node for its first pods.
+func onceUntainted(client kubernetes.Interface, t task) task {
+	isTaint := func(taint corev1.Taint) bool { return taint.Key == uninitialized }
+	return func(ctx context.Context) error {
+		if !poll(ctx, func() bool {
+			nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+			return err == nil && slices.ContainsFunc(nodes.Items, func(node corev1.Node) bool {
+				return !slices.ContainsFunc(node.Spec.Taints, isTaint)
+			})
 		}) {
 			return nil // the node is stopping
 		}

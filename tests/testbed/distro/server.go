@@ -100,6 +100,11 @@ func (r *run) prepareServer() error {
 	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
 		return err
 	}
+	if !r.config.DisableAPIServer && makesCertificates(r.Runtime, r.Version) {
+		if err := ensureComponentCerts(r.layout); err != nil {
+			return err
+		}
+	}
 	files, err := issueNode(r.layout, r.node)
 	if err != nil {
 		return err
@@ -195,10 +200,13 @@ func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
 // withAPI runs an API server and the components that need it.
 func (s *server) withAPI() {
 	api := fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort())
-	for _, c := range apiComponents(s.layout, s.node, s.config) {
-		if c.needsAPI {
+	for _, c := range apiComponents(s.layout, s.node, s.config, makesCertificates(s.Runtime, s.Version)) {
+		switch {
+		case c.needsNode:
+			s.tasks = append(s.tasks, onceServed(s.client, onceUntainted(s.client, s.program(c))))
+		case c.needsAPI:
 			s.tasks = append(s.tasks, onceServed(s.client, s.program(c)))
-		} else {
+		default:
 			s.tasks = append(s.tasks, s.onceVoting(s.encryption.known(s.program(c))))
 		}
 	}
@@ -237,14 +245,18 @@ func (s *server) withoutAPI(ctx context.Context) error {
 				return nil
 			})
 		}),
-		s.healthyUntilServed,
+		s.kubeletWithoutAPI,
 		onceServed(s.client, func(ctx context.Context) error { return s.labelRoles(ctx, s.client, s.member) }))
 	return nil
 }
 
-// healthyUntilServed serves the kubelet's health port from the start, like a kubelet without an API server. It starts
-// the kubelet once an API server exists.
-func (s *server) healthyUntilServed(ctx context.Context) error {
+// kubeletWithoutAPI runs the kubelet of a server without an API server. K3s starts it when an API server answers. With
+// RKE2 the kubelet runs etcd and is healthy from the start: until an API server answers, this serves its health port.
+func (s *server) kubeletWithoutAPI(ctx context.Context) error {
+	kubelet := s.kubelet(fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort()))
+	if s.Runtime == K3s {
+		return onceServed(s.client, kubelet)(ctx)
+	}
 	health := &http.Server{
 		Addr: fmt.Sprintf("127.0.0.1:%d", kubeletHealth), ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
@@ -259,7 +271,7 @@ func (s *server) healthyUntilServed(ctx context.Context) error {
 	if waited != nil || ctx.Err() != nil {
 		return waited
 	}
-	return s.kubelet(fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort()))(ctx)
+	return kubelet(ctx)
 }
 
 // onceVoting delays a task until etcd is readable through this server's port.

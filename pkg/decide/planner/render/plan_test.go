@@ -35,7 +35,7 @@ func TestPlan_WhichProbes(t *testing.T) {
 			want: append([]string{"kubelet"}, control...)},
 		"an only-etcd server of RKE2": {runtime: distro.RKE2, place: "init-etcd",
 			want: []string{"etcd", "kubelet"}},
-		"an only-etcd server of K3s": {runtime: distro.K3s, place: "init-etcd", want: nil},
+		"an only-etcd server of K3s": {runtime: distro.K3s, place: "init-etcd", want: []string{"kubelet"}},
 		"a control plane without etcd": {runtime: distro.RKE2, place: "controlplane",
 			want: append([]string{"calico", "kubelet"}, control...)},
 		"a worker of RKE2": {runtime: distro.RKE2, place: "worker",

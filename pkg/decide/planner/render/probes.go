@@ -33,8 +33,7 @@ func (m *machinePlan) probes() error {
 		m.probeComponent(distro.ControllerManager(), "disable-controller-manager")
 		m.probeComponent(distro.Scheduler(), "disable-scheduler")
 	}
-	// An etcd-only server of K3s runs no kubelet.
-	if !m.switchedOn("disable-agent") && (m.runtime == distro.RKE2 || !m.roles.OnlyETCD()) {
+	if !m.switchedOn("disable-agent") {
 		m.probeKubelet()
 	}
 	if m.runtime == distro.RKE2 && !m.roles.OnlyETCD() && m.usesCalico() {

@@ -37,7 +37,11 @@ cp "$here/$server.service" "$here/$agent.service" /etc/systemd/system/
 
 restart=false
 stamp=${RESTART_STAMP:-}
-if [ -n "$stamp" ] && [ "$stamp" != "$(cat "$state/restart_stamp" 2>/dev/null || true)" ]; then
+case "$runtime" in
+  rke2) stamped=$state/rke2_restart_stamp ;;
+  k3s) stamped=$data/restart_stamp ;;
+esac
+if [ -n "$stamp" ] && [ "$stamp" != "$(cat "$stamped" 2>/dev/null || true)" ]; then
   restart=true
 fi
 umask 077
@@ -45,7 +49,6 @@ env | grep -E "^(${prefix}_|[A-Za-z]+_(PROXY|proxy)=)" | sort >"$state/env.new" 
 cmp -s "$state/env.new" "$state/env" || restart=true
 mv "$state/env.new" "$state/env"
 ln -sf "$state/env" "/etc/systemd/system/$runtime.env"
-printf '%s' "$stamp" >"$state/restart_stamp"
 
 systemctl daemon-reload
 if systemctl is-active --quiet "$other"; then systemctl disable --now "$other"; fi
@@ -58,3 +61,5 @@ if $restart; then
     k3s) systemctl restart "$unit" ;;
   esac
 fi
+# Written last, so a restart that failed or was cut short is repeated. A plan without a stamp keeps the stored one.
+[ -z "$stamp" ] || printf '%s\n' "$stamp" >"$stamped"
