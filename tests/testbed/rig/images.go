@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/drover-io/drover/tests/testbed/distro"
@@ -48,11 +47,7 @@ func (o Options) ensureImages() error {
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read image mark: %w", err)
 		}
-		runtime := distro.RKE2
-		if strings.Contains(version, "+k3s") {
-			runtime = distro.K3s
-		}
-		if _, err := distro.BuildImage(dir, runtime, version, program, kube); err != nil {
+		if _, err := distro.BuildImage(dir, distro.RuntimeOf(version), version, program, kube); err != nil {
 			return err
 		}
 		if err := os.WriteFile(mark, []byte(sum), 0o600); err != nil {
