@@ -114,15 +114,16 @@ func (o Options) archive(name string) string {
 // keepDroverImage packs Drover's program as the image that the agent inside the cluster runs.
 func (o Options) keepDroverImage(ctx context.Context) error {
 	program := filepath.Join(o.Bin, "drover")
-	version, err := exec.CommandContext(ctx, program, "version").Output()
+	out, err := exec.CommandContext(ctx, program, "version").Output() // drover VERSION
 	if err != nil {
 		return fmt.Errorf("ask Drover for its version: %w", err)
 	}
+	_, version, _ := bytes.Cut(bytes.TrimSpace(out), []byte(" "))
 	info, err := os.Stat(program)
 	if err != nil {
 		return fmt.Errorf("read Drover's program: %w", err)
 	}
-	reference := "drover-io/drover:" + string(bytes.TrimSpace(version))
+	reference := "drover-io/drover:" + string(version)
 	mark, want := o.archive(".drover"), reference+" "+info.ModTime().String()
 	if have, err := os.ReadFile(mark); err == nil && string(have) == want {
 		return nil
