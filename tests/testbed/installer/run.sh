@@ -39,7 +39,8 @@ mkdir -p "$state" "/etc/systemd/system/rke2-$type.service.d"
 env | grep -E '^(RKE2_|[A-Za-z]+_(PROXY|proxy)=)' | sort >"$state/rke2-sa.env.new" || true
 cmp -s "$state/rke2-sa.env.new" "$state/rke2-sa.env" || restart=true
 mv "$state/rke2-sa.env.new" "$state/rke2-sa.env"
-printf '[Service]\nEnvironmentFile=-%s\n' "$state/rke2-sa.env" >"/etc/systemd/system/rke2-$type.service.d/installer.conf"
+printf '[Service]\nEnvironmentFile=-%s\n' "$state/rke2-sa.env" \
+  >"/etc/systemd/system/rke2-$type.service.d/installer.conf"
 
 systemctl daemon-reload
 if [ "$type" = server ] && systemctl is-active --quiet rke2-agent; then systemctl disable --now rke2-agent; fi
