@@ -87,7 +87,7 @@ screenshots: ## write pictures of the web UI into docs/pictures
 	scripts/screenshots
 
 .PHONY: test-e2e
-test-e2e: ## run tests on real systemd machines (RUN=regex, FULL=1 for all)
+test-e2e: ## run tests on real systemd machines (RUN=regex, FULL=1 for all, INSTALLER=path for a real RKE2 or K3s)
 	scripts/test-e2e
 
 .PHONY: bench
@@ -103,7 +103,7 @@ soak: ## create and delete clusters for half an hour; fail when the server's use
 	scripts/soak
 
 .PHONY: quickstart
-quickstart: ## run one real cluster on this machine; Ctrl-C stops it and keeps the data
+quickstart: ## run one real cluster on this machine; Ctrl-C stops it, keeps the data (INSTALLER=path: real RKE2, K3s)
 	scripts/quickstart
 
 .PHONY: quickstart-down

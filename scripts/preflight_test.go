@@ -21,6 +21,8 @@ type host struct {
 	commands  map[string]string // the shell script of each
 	files     map[string]string
 	purpose   string
+	// installer is the value of INSTALLER.
+	installer string
 }
 
 // ordinary are the commands that every Linux has and the script itself uses.
@@ -78,7 +80,7 @@ func (h *host) preflight() (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(h.t.Context(), bash, "./preflight", h.purpose, "--data-dir="+h.data)
 	home := filepath.Dir(h.root)
 	cmd.Env = []string{"PATH=" + h.bin, "PREFLIGHT_ROOT=" + h.root, "HOME=" + home, "TMPDIR=" + home, "DROVER_OUT=" +
-		h.root}
+		h.root, "INSTALLER=" + h.installer}
 	var out, failure strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &failure
 	var exit *exec.ExitError
@@ -250,6 +252,75 @@ func TestPreflight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
+			test.change(h)
+			if test.stderr == "" {
+				h.expect(test.stdout, "", 0)
+			} else {
+				h.expect(test.stdout, notReady+test.stderr, 1)
+			}
+		})
+	}
+}
+
+// runsRealKubelets gives the machine what real kubelets need, and INSTALLER a folder.
+func (h *host) runsRealKubelets() {
+	h.installer = h.data
+	for path, content := range map[string]string{
+		"/proc/sys/fs/inotify/max_user_instances": "8192\n",
+		"/proc/self/status":                       "CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n",
+		"/dev/kmsg":                               "",
+		"/sys/fs/cgroup/cgroup.controllers":       "cpuset cpu io memory hugetlb pids rdma\n",
+	} {
+		h.files[path] = content
+	}
+}
+
+// lackAllOfKubelets removes everything that runsRealKubelets gives.
+func (h *host) lackAllOfKubelets() {
+	h.installer = h.data + "/missing"
+	h.files["/proc/sys/fs/inotify/max_user_instances"] = "128\n"
+	h.files["/proc/self/status"] = "CapBnd:\t000001fffeffffff\n"
+	h.files["/sys/fs/cgroup/cgroup.controllers"] = "cpu io pids\n"
+	h.lack("/dev/kmsg")
+}
+
+const (
+	noInstaller = "  installer: DATA/missing does not exist.\n      Give the folder with the downloads that " +
+		"docs/real-distributions.md lists.\n"
+	noInotify = "  inotify: Real kubelets need 4096 inotify instances; the limit is 128.\n" +
+		"      Run: sysctl -w fs.inotify.max_user_instances=4096\n"
+	noCapability = "  CAP_SYS_RESOURCE: Root lacks CAP_SYS_RESOURCE here; containers of real kubelets do not start.\n" +
+		privileged
+	noKernelLog   = "  kernel log: /dev/kmsg is missing; real kubelets do not start.\n" + privileged
+	noControllers = "  cgroup controllers: Missing: cpuset memory.\n" +
+		"      Enable them on the kernel's command line. In a container, start it with --privileged, or use a " +
+		"virtual machine.\n"
+)
+
+func TestPreflight_RealDistributions(t *testing.T) {
+	for name, test := range map[string]struct {
+		change         func(*host)
+		stdout, stderr string
+	}{
+		"everything is there": {change: func(*host) {}},
+		"every problem has its name": {change: (*host).lackAllOfKubelets,
+			stderr: noInstaller + noInotify + noCapability + noKernelLog + noControllers},
+		"control groups v1 are a note": {change: func(h *host) { h.lack("/sys/fs/cgroup/cgroup.controllers") },
+			stdout: "preflight: This machine has control groups v1. Real kubelets get the argument " +
+				"fail-cgroupv1=false.\n"},
+		"tests with machines need the same": {change: func(h *host) {
+			h.purpose = "machines"
+			h.files["/proc/sys/fs/inotify/max_user_instances"] = "128\n"
+		}, stderr: noInotify},
+		"two paths": {change: func(h *host) { h.installer += ":" + h.data + "/missing" }, stderr: noInstaller},
+		"the stand-in needs none of it": {change: func(h *host) {
+			h.lackAllOfKubelets()
+			h.installer = ""
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.runsRealKubelets()
 			test.change(h)
 			if test.stderr == "" {
 				h.expect(test.stdout, "", 0)

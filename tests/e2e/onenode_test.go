@@ -44,8 +44,8 @@ func TestOneNode(t *testing.T) {
 			if len(nodes.Items) != 1 || nodes.Items[0].Labels["rke.cattle.io/machine"] != string(machine.GetUID()) {
 				t.Errorf("the cluster's nodes differ from the machine: %v", nodes.Items)
 			}
-			if got := nodes.Items[0].Status.NodeInfo.KubeletVersion; got != version {
-				t.Errorf("the node runs %s, want %s", got, version)
+			if got := nodes.Items[0].Status.NodeInfo.KubeletVersion; got != w.installed(version) {
+				t.Errorf("the node runs %s, want %s", got, w.installed(version))
 			}
 
 			w.deleteCluster("one")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/tests/testbed/distro"
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
 
@@ -65,7 +67,7 @@ func newWorldWith(t *testing.T, name string, change func(*rig.Options), versions
 	options := rig.Options{
 		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t),
 		Cache:    filepath.Join(cache, "drover", "images"),
-		Versions: versions, Log: log,
+		Versions: versions, Log: log, Installers: givenInstallers(),
 	}
 	change(&options)
 	// A killed run left its rig. The folder always has the same name, so that the next run finds it.
@@ -118,6 +120,28 @@ func (w *world) evidence(ctx context.Context) string {
 		log = log[len(log)-most:]
 	}
 	return w.Explain(ctx, w.host.name) + "\n" + string(log)
+}
+
+// givenInstallers returns the paths of real distributions (make test-e2e INSTALLER=…).
+func givenInstallers() []string { return filepath.SplitList(os.Getenv("DROVER_INSTALLER")) }
+
+// installed returns the version that runs in place of a version of the stand-in: the real distribution's, if there is
+// one of the same name.
+func (w *world) installed(version string) string {
+	if release := w.Release(distro.RuntimeOf(version)); release != "" {
+		return release
+	}
+	return version
+}
+
+var kubernetesVersion = regexp.MustCompile(`(kubernetesVersion: )(v\S+)`)
+
+// Apply applies a manifest with the versions that are installed.
+func (w *world) Apply(ctx context.Context, manifest []byte) error {
+	return w.Rig.Apply(ctx, kubernetesVersion.ReplaceAllFunc(manifest, func(setting []byte) []byte {
+		words := kubernetesVersion.FindSubmatch(setting)
+		return append(words[1], w.installed(string(words[2]))...)
+	}))
 }
 
 // cluster returns the manifest of a cluster of one machine with every role.

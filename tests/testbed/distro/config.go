@@ -22,6 +22,14 @@ const (
 	K3s  Runtime = "k3s"
 )
 
+// RuntimeOf returns the runtime of a Kubernetes version, as v1.36.3+k3s1.
+func RuntimeOf(version string) Runtime {
+	if strings.Contains(version, "+k3s") {
+		return K3s
+	}
+	return RKE2
+}
+
 // SupervisorPort is the port at which joining nodes call a server.
 func (r Runtime) SupervisorPort() int {
 	if r == K3s {

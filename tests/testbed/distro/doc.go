@@ -32,6 +32,7 @@
 //	balance.go    local ports that lead to any server that answers
 //	demux.go      K3s' one port for supervisor and API
 //	image.go      the installer image: run.sh, killall.sh, the programs and the units, as a docker archive
+//	release.go    the same as K3s is published: one program with its components, an install script, an archive of images
 //
 // Snapshots are taken only on request. There is no schedule, and etcd-snapshot-schedule-cron is ignored. Snapshots are
 // not compressed. The list omits snapshots that failed on a server, and keeps snapshots of deleted nodes. As in the real

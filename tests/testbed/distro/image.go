@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
@@ -81,14 +82,25 @@ func uninstall(runtime Runtime) File {
 // there in its images folder. program is the stand-in and kube is drover-kube. The file gets its final name when it is
 // complete.
 func BuildImage(dir string, runtime Runtime, version, program, kube string) (string, error) {
-	tag, err := name.NewTag(ImageReference(runtime, version))
-	if err != nil {
-		return "", fmt.Errorf("name installer image: %w", err)
-	}
 	files, err := ImageFiles(runtime, version, program, kube)
 	if err != nil {
 		return "", err
 	}
+	return WriteImage(dir, runtime, version, files)
+}
+
+// WriteImage writes an installer image with these files into dir, as BuildImage does.
+func WriteImage(dir string, runtime Runtime, version string, files []File) (string, error) {
+	tag, err := name.NewTag(ImageReference(runtime, version))
+	if err != nil {
+		return "", fmt.Errorf("name installer image: %w", err)
+	}
+	file := path.Base(strings.ReplaceAll(tag.RepositoryStr(), "/", "-")) + "-" + tag.TagStr() + ".tar"
+	return WriteArchive(filepath.Join(dir, file), tag, files, v1.Config{})
+}
+
+// WriteArchive writes a docker archive with one image of one layer, and returns its path.
+func WriteArchive(file string, tag name.Tag, files []File, config v1.Config) (string, error) {
 	content, err := imageContent(files)
 	if err != nil {
 		return "", err
@@ -98,37 +110,36 @@ func BuildImage(dir string, runtime Runtime, version, program, kube string) (str
 	},
 		tarball.WithCompressionLevel(1), tarball.WithCompressedCaching)
 	if err != nil {
-		return "", fmt.Errorf("make installer image: %w", err)
+		return "", fmt.Errorf("make image %s: %w", tag, err)
 	}
 	image, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
-		return "", fmt.Errorf("make installer image: %w", err)
+		return "", fmt.Errorf("make image %s: %w", tag, err)
 	}
-	image, err = mutate.ConfigFile(image, platform(image))
+	image, err = mutate.ConfigFile(image, configFile(image, config))
 	if err != nil {
-		return "", fmt.Errorf("make installer image: %w", err)
+		return "", fmt.Errorf("make image %s: %w", tag, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return "", fmt.Errorf("make images folder: %w", err)
 	}
-	file := filepath.Join(dir, path.Base(strings.ReplaceAll(tag.RepositoryStr(), "/", "-"))+"-"+tag.TagStr()+".tar")
 	if err := tarball.WriteToFile(file+".new", tag, image); err != nil {
-		return "", fmt.Errorf("write installer image: %w", err)
+		return "", fmt.Errorf("write image %s: %w", tag, err)
 	}
 	return file, os.Rename(file+".new", file)
 }
 
-func platform(image v1.Image) *v1.ConfigFile {
+func configFile(image v1.Image, settings v1.Config) *v1.ConfigFile {
 	config, err := image.ConfigFile()
 	if err != nil {
 		config = &v1.ConfigFile{}
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", "amd64"
+	config.OS, config.Architecture, config.Config = "linux", goruntime.GOARCH, settings
 	return config
 }
 
-// File is one file of the installer image.
+// File is one file of an image.
 type File struct {
 	Name string
 	Mode os.FileMode
@@ -164,14 +175,14 @@ func imageContent(files []File) ([]byte, error) {
 		header := &tar.Header{Name: file.Name, Mode: int64(file.Mode), Size: int64(len(file.Data)),
 			Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("make installer image: %w", err)
+			return nil, fmt.Errorf("make layer of image: %w", err)
 		}
 		if _, err := archive.Write(file.Data); err != nil {
-			return nil, fmt.Errorf("make installer image: %w", err)
+			return nil, fmt.Errorf("make layer of image: %w", err)
 		}
 	}
 	if err := archive.Close(); err != nil {
-		return nil, fmt.Errorf("make installer image: %w", err)
+		return nil, fmt.Errorf("make layer of image: %w", err)
 	}
 	return buffer.Bytes(), nil
 }

@@ -40,6 +40,8 @@ type Config struct {
 	// Images, if set, is a host folder that every machine sees read-only as /var/lib/rancher/agent/images. The node
 	// agent searches it for installer images before it asks a registry.
 	Images string
+	// Kubelets, if set, prepares machines for real kubelets. It stays the same for all runs of a lab.
+	Kubelets *Kubelets
 }
 
 // Lab is an open lab. Its methods are safe for concurrent use.
@@ -49,6 +51,7 @@ type Lab struct {
 	dir       string
 	image     string
 	binds     []string
+	kubelets  *Kubelets
 	record    *record
 
 	// mu serializes all changes of machines. Booting one takes less than a second.
@@ -103,6 +106,7 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 func newLab(config Config) *Lab {
 	l := &Lab{
 		name: config.Name, namespace: "drover-" + config.Name, dir: config.Dir, image: config.Image,
+		kubelets: config.Kubelets,
 		record:   &record{path: filepath.Join(config.Dir, "record.jsonl")},
 		machines: map[string]*Machine{},
 	}

@@ -118,6 +118,9 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 			return fmt.Errorf("write disk of %s: %w", m.Name, err)
 		}
 	}
+	if err := l.prepareKubelet(m.Name); err != nil {
+		return err
+	}
 	key := filepath.Join(disk, "etc/ssh/ssh_host_ed25519_key")
 	if _, err := os.Stat(key); err == nil {
 		return nil
@@ -152,6 +155,9 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
+	if err := l.prepareVolumes(m.Name); err != nil {
+		return err
+	}
 	if err := l.start(m, groups); err != nil {
 		return err
 	}
@@ -169,6 +175,8 @@ func (l *Lab) start(m *Machine, groups []string) error {
 		"--machine=" + m.Name, "--register=no", "--keep-unit", "--boot", "--console=pipe",
 		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--capability=all", "--system-call-filter=@known",
 	}
+	kubeletArgs, kubeletEnv := l.kubeletArguments(m.Name)
+	args = append(args, kubeletArgs...)
 	for _, bind := range l.binds {
 		args = append(args, "--bind-ro="+bind)
 	}
@@ -183,6 +191,7 @@ func (l *Lab) start(m *Machine, groups []string) error {
 	enter := `for group in $GROUPS_OF_MACHINE; do echo $$ >"$group/cgroup.procs" || exit 1; done; exec systemd-nspawn "$@"`
 	cmd := exec.Command("sh", append([]string{"-c", enter, "sh"}, args...)...) //nolint:noctx // a machine outlives the call that made it
 	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "), l.mark(m.Name))
+	cmd.Env = append(cmd.Env, kubeletEnv...)
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -252,7 +261,7 @@ func (l *Lab) setPartition(ctx context.Context, m *Machine) error {
 
 // makeCgroups creates the machine's group in every hierarchy and returns their paths.
 func (l *Lab) makeCgroups(machine string) ([]string, error) {
-	parents, err := cgroupParents()
+	parents, err := cgroupParents(l.kubelets != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,9 @@ func missing(paths ...string) []string {
 	return list
 }
 
+// GiveToUser makes a file in the rig's folder belong to the user of the rig, who may edit it there.
+func (o Options) GiveToUser(file string) error { return o.Owner.take(o.Dir, file) }
+
 // take changes the owner of files and folders that this process created as root. It ignores paths that do not exist.
 func (o *Owner) take(paths ...string) error {
 	if o == nil {

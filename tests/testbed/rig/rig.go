@@ -44,6 +44,9 @@ type Options struct {
 	Cache string
 	// Versions of Kubernetes for which installer images are needed, as v1.36.3+k3s1.
 	Versions []string
+	// Installers are paths of real distributions (installer.Open), which replace the stand-in of the same name. A rig
+	// keeps a copy and uses it in later runs.
+	Installers []string
 	// Log receives progress messages.
 	Log io.Writer
 	// Owner, if set, is the owner of files that a user of the rig reads or removes. The default is root.
@@ -63,6 +66,7 @@ type Rig struct {
 	// Config is the client configuration for the management plane, for this process outside the lab's network.
 	Config *rest.Config
 
+	releases   []keptRelease
 	api        *labAPI
 	s3         *S3
 	supervisor *supervise.Supervisor
@@ -70,8 +74,11 @@ type Rig struct {
 	disruptions disruptions.Counts
 }
 
-func (o Options) labConfig(image string) lab.Config {
-	return lab.Config{Name: o.Name, Dir: filepath.Join(o.Dir, "lab"), Image: image, Images: o.installers()}
+func (o Options) labConfig(image string, releases []keptRelease) lab.Config {
+	return lab.Config{
+		Name: o.Name, Dir: filepath.Join(o.Dir, "lab"), Image: image, Images: o.installers(releases),
+		Kubelets: o.kubelets(releases),
+	}
 }
 
 // DataDir is the data directory of drover server.
@@ -92,10 +99,13 @@ func (r *Rig) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.ensureImages(); err != nil {
+	if r.releases, err = r.keepReleases(ctx); err != nil {
 		return err
 	}
-	if r.Lab, err = lab.Open(ctx, r.labConfig(image)); err != nil {
+	if err := r.ensureImages(r.releases); err != nil {
+		return err
+	}
+	if r.Lab, err = lab.Open(ctx, r.labConfig(image, r.releases)); err != nil {
 		return err
 	}
 	if r.api, err = serveLab(r.Lab, filepath.Join(r.Dir, "lab-api"), r.Bin); err != nil {
@@ -253,7 +263,7 @@ func Destroy(ctx context.Context, options Options) error {
 	if err := endPods(ctx, options.DataDir(), podGrace); err != nil {
 		return err
 	}
-	if err := lab.Destroy(ctx, options.labConfig("")); err != nil {
+	if err := lab.Destroy(ctx, options.labConfig("", nil)); err != nil {
 		return err
 	}
 	return os.RemoveAll(options.Dir)

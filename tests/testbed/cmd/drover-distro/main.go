@@ -23,15 +23,39 @@ const kubePath = "/usr/local/bin/drover-kube"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := command(filepath.Base(os.Args[0])).ExecuteContext(ctx)
+	name := filepath.Base(os.Args[0])
+	version, err := unpack()
+	if err == nil {
+		err = command(name, version).ExecuteContext(ctx)
+	} else {
+		fmt.Fprintln(os.Stderr, name+":", err)
+	}
 	stop()
 	if err != nil {
 		os.Exit(1)
 	}
 }
 
-func command(name string) *cobra.Command {
-	root := &cobra.Command{Use: name, Short: "Stand-in for RKE2 and K3s in Drover's tests", SilenceUsage: true}
+// unpack installs the components that the program contains, and returns its version. A program from an installer image
+// contains none, and returns "".
+func unpack() (version string, err error) {
+	payload, err := distro.OpenPayload("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = payload.Close() }()
+	if len(os.Args) > 1 && os.Args[1] == "--version" {
+		return payload.Version, nil
+	}
+	return payload.Version, payload.Unpack(kubePath)
+}
+
+// command returns the command line of a program with this name. Version is "" if the program does not contain it.
+func command(name, version string) *cobra.Command {
+	root := &cobra.Command{
+		Use: name, Short: "Stand-in for RKE2 and K3s in Drover's tests", SilenceUsage: true, Version: version,
+	}
+	root.SetVersionTemplate("{{.Name}} version {{.Version}} (stand-in)\n")
 	switch runtime := distro.Runtime(name); runtime {
 	case distro.RKE2, distro.K3s:
 		root.AddCommand(
@@ -69,13 +93,16 @@ func node(runtime distro.Runtime, run func(context.Context, distro.Options) erro
 }
 
 func optionsOf(runtime distro.Runtime, cmd *cobra.Command) (distro.Options, error) {
-	version, err := os.ReadFile("/usr/local/bin/." + string(runtime) + ".version")
-	if err != nil {
-		return distro.Options{}, fmt.Errorf("read installed version: %w", err)
+	version := cmd.Root().Version
+	if version == "" {
+		data, err := os.ReadFile("/usr/local/bin/." + string(runtime) + ".version")
+		if err != nil {
+			return distro.Options{}, fmt.Errorf("read installed version: %w", err)
+		}
+		version = strings.TrimSpace(string(data))
 	}
 	return distro.Options{
-		Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(),
-		Ready: notifyReady,
+		Runtime: runtime, Version: version, Kube: kubePath, Log: cmd.ErrOrStderr(), Ready: notifyReady,
 	}, nil
 }
 
@@ -97,13 +124,10 @@ func imageCommand() *cobra.Command {
 	var dir, version, program, kube string
 	cmd := &cobra.Command{Use: "image", Short: "Write the installer image into a folder", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			runtime := distro.RKE2
-			if strings.Contains(version, "+k3s") {
-				runtime = distro.K3s
-			} else if !strings.Contains(version, "+rke2") {
+			if !strings.Contains(version, "+k3s") && !strings.Contains(version, "+rke2") {
 				return errors.New("--version must be a version of RKE2 or K3s, as v1.36.3+k3s1")
 			}
-			file, err := distro.BuildImage(dir, runtime, version, program, kube)
+			file, err := distro.BuildImage(dir, distro.RuntimeOf(version), version, program, kube)
 			if err == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), file)
 			}

@@ -62,7 +62,7 @@ func command() *cobra.Command {
 }
 
 func upCommand(given *flags) *cobra.Command {
-	var manifest string
+	var manifest, installer string
 	shown := steps{number: 1, total: 2}
 	up := &cobra.Command{
 		Use: "up", Short: "Start the quickstart or continue it, and stay in the foreground", Args: cobra.NoArgs,
@@ -72,11 +72,14 @@ func upCommand(given *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			options.Installers = filepath.SplitList(installer)
 			return runUp(cmd.Context(), options, manifest, &shown)
 		},
 	}
 	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml",
 		"`file` to apply; its cluster must be named quickstart")
+	up.Flags().StringVar(&installer, "installer", "",
+		"`path` of a real RKE2 or K3s (docs/real-distributions.md); later runs need it no more")
 	up.Flags().IntVar(&shown.number, "step", shown.number, "`number` of the first step that is shown")
 	up.Flags().IntVar(&shown.total, "steps", shown.total, "`number` of all steps that are shown")
 	return up

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
 
@@ -29,7 +33,33 @@ func runUp(ctx context.Context, options rig.Options, manifest string, shown *ste
 		fmt.Fprintln(shown.out, "\nStopping. The data stays, and the next run continues with it.")
 		err = errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}()
+	if manifest, err = manifestOf(r, manifest); err != nil {
+		return err
+	}
 	return ignoreInterrupt(ctx, present(ctx, r, manifest, shown))
+}
+
+var kubernetesVersion = regexp.MustCompile(`(?m)^( *kubernetesVersion: ).*$`)
+
+// manifestOf returns the manifest to apply. For a real distribution, it is a copy with that version, which the user may
+// edit.
+func manifestOf(r *rig.Rig, manifest string) (string, error) {
+	version := r.Release("")
+	if version == "" {
+		return manifest, nil
+	}
+	own := filepath.Join(r.Dir, "cluster.yaml")
+	if _, err := os.Stat(own); err == nil {
+		return own, nil
+	}
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		return "", fmt.Errorf("read manifest: %w", err)
+	}
+	if err := localfile.Write(own, kubernetesVersion.ReplaceAll(text, []byte("${1}"+version))); err != nil {
+		return "", err
+	}
+	return own, r.GiveToUser(own)
 }
 
 // present starts the cluster, prints how to use it, and waits until ctx ends.
@@ -60,7 +90,7 @@ func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) err
 		return err
 	}
 	defer stop()
-	writeLastScreen(shown.out, lastScreen{forwarded, page, manifest, removal(r.Options), after})
+	writeLastScreen(shown.out, lastScreen{forwarded, page, manifest, removal(r.Options), r.Release(""), after})
 	<-ctx.Done()
 	return nil
 }
@@ -71,13 +101,23 @@ type lastScreen struct {
 	// page is the URL of the web UI.
 	page              string
 	manifest, removal string
-	after             time.Duration
+	// release is the version of the real distribution that runs, or "" for the stand-in.
+	release string
+	after   time.Duration
+}
+
+// runs says what runs on the machine.
+func (s lastScreen) runs() string {
+	if s.release != "" {
+		return "The real " + s.release + " runs on its machine."
+	}
+	return "A stand-in for K3s runs real Kubernetes components on its machine."
 }
 
 // writeLastScreen prints how to use, stop and remove the quickstart. It fits on a terminal of 24 lines.
 func writeLastScreen(out io.Writer, s lastScreen) {
 	fmt.Fprintf(out, `
-Cluster %[1]s is Ready, %[2]s after it was applied. A stand-in for K3s runs real Kubernetes components on its machine.
+Cluster %[1]s is Ready, %[2]s after it was applied. %[8]s
 
 Open in a browser on this machine:
   %[7]s
@@ -90,7 +130,8 @@ Try in another terminal:
 Change the cluster    edit %[5]s, then: bin/kubectl %[4]s apply -f %[5]s
 Stop, keep the data   Ctrl-C
 Remove everything     %[6]s
-`, clusterName, s.after.Round(time.Second), s.forwarded.Cluster, s.forwarded.Management, s.manifest, s.removal, s.page)
+`, clusterName, s.after.Round(time.Second), s.forwarded.Cluster, s.forwarded.Management, s.manifest, s.removal, s.page,
+		s.runs())
 }
 
 // removal returns the command that removes this quickstart.
