@@ -22,8 +22,11 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// patience limits each step on a busy computer.
-const patience = 3 * time.Minute
+// patience limits each step on a busy computer. All clusters start together, which takes longer.
+const (
+	patience = 3 * time.Minute
+	start    = 10 * time.Minute
+)
 
 // fire is a Cluster that is deleted in trouble.
 type fire struct {
@@ -66,8 +69,8 @@ func (f *fire) on(t *testing.T) *fire {
 // burn makes the trouble, deletes the Cluster, and waits for the end of the deletion.
 func (f *fire) burn() {
 	if !f.unready {
-		plane.Until(f, patience, func() string { return f.st.WaitingFor(f.namespace, f.name) })
-		f.st.AwaitMachines(f.namespace, f.machines)
+		plane.Until(f, start, func() string { return f.st.WaitingFor(f.namespace, f.name) })
+		plane.Until(f, patience, f.withoutNode)
 	}
 	f.begin(f)
 	identities := f.st.ManagementNames(f.namespace)
@@ -90,6 +93,20 @@ func (f *fire) burn() {
 	f.Logf("deleted after %s", time.Since(begun).Round(time.Second))
 	f.must(client.IgnoreNotFound(f.st.Client.Delete(f.Context(), f.credential())))
 	f.st.AwaitNothingLeft(f.namespace, identities)
+}
+
+// withoutNode names a Machine whose node is not known yet.
+func (f *fire) withoutNode() string {
+	machines := &clusterv1.MachineList{}
+	if err := f.st.Client.List(f.Context(), machines, client.InNamespace(f.namespace)); err != nil {
+		return err.Error()
+	}
+	for i := range machines.Items {
+		if !machines.Items[i].Status.NodeRef.IsDefined() {
+			return "Machine " + machines.Items[i].Name + " has no node"
+		}
+	}
+	return ""
 }
 
 // unsaid returns what condition Removed still lacks.
@@ -181,7 +198,7 @@ func (f *fire) deadline(after time.Duration) context.Context {
 
 // awaitJob waits until every machine has a Job that runs.
 func (f *fire) awaitJob() {
-	plane.Until(f, patience, func() string {
+	plane.Until(f, start, func() string {
 		jobs, running := &batchv1.JobList{}, 0
 		if err := f.st.Client.List(f.Context(), jobs, client.InNamespace(f.namespace)); err != nil {
 			return err.Error()
@@ -208,7 +225,7 @@ func (f *fire) awaitHang() {
 	f.Helper()
 	select {
 	case <-f.hold.began:
-	case <-time.After(patience):
+	case <-time.After(start):
 		f.Fatal("no instruction hangs; the cluster waits: " + f.st.WaitingFor(f.namespace, f.name))
 	}
 }
