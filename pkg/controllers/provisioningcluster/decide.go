@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -108,47 +107,6 @@ func (f *Facts) waitForKinds() error {
 		return nil
 	}
 	return outcome.WaitFor("", "Waiting for kind "+f.unserved[0]+" to be served", "timer", servedSoon)
-}
-
-// removal is the progress of deleting a cluster's Cluster API objects.
-type removal struct {
-	// done means that no object remains.
-	done bool
-	// end says what the deletion waits for, or the problem. A short wait has none.
-	end error
-}
-
-// progress returns what the deletion waits for. User interfaces and scripts read the texts
-// (docs/wire/capi.md#deletion).
-func (f *Facts) progress(deadline time.Duration) removal {
-	// Wait only for objects that a controller deletes. Live objects of other owners with the same name are unrelated.
-	cluster, core, plane := f.input.Cluster, f.capiCluster, f.controlPlane
-	if len(f.machines) > 0 && (core == nil || goes(cluster, core)) {
-		return removal{end: machineProgress(f.machines[0], f.now, deadline)}
-	}
-	if core != nil && goes(cluster, core) || plane != nil && goes(cluster, plane) {
-		return removal{end: outcome.Wait("", "waiting for cluster-api cluster ["+cluster.Name+"] to delete",
-			"Cluster API Cluster, RKEControlPlane")}
-	}
-	return removal{done: true}
-}
-
-func machineProgress(machine *clusterv1.Machine, now time.Time, deadline time.Duration) error {
-	waiting := outcome.Wait("", "waiting for machine ["+machine.Name+"] to delete", "Machine")
-	deleting := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineDeletingCondition)
-	if deleting != nil && deleting.Reason == clusterv1.MachineDeletingInternalErrorReason {
-		return outcome.Stall("", "error deleting machine ["+machine.Name+"], machine must be deleted manually")
-	}
-	if machine.DeletionTimestamp.IsZero() {
-		return waiting
-	}
-	left := machine.DeletionTimestamp.Add(deadline).Sub(now)
-	if left <= 0 {
-		return outcome.Stall(reasonOverdue, waiting.Message+
-			": it should be gone by now; its condition Deleting and its finalizers say what holds it")
-	}
-	waiting.After = left
-	return waiting
 }
 
 // alone reports whether there is a control plane that no other controller deletes. There is no CAPI Cluster, or it

@@ -273,7 +273,7 @@ func TestOnChange_AtRestNothingIsWritten(t *testing.T) {
 		"a bad new cluster":               {func(w *world) { w.cluster.Spec.KubernetesVersion = "oops" }},
 		"a running cluster":               {running},
 		"a cluster that is deleted": {running, func(w *world) {
-			w.cluster.DeletionTimestamp = &metav1.Time{Time: now}
+			w.cluster.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Hour)} // it is overdue already
 			w.capiCluster = &clusterv1.Cluster{
 				ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 		}},

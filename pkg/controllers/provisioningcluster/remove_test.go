@@ -25,6 +25,23 @@ func deletedFor(d time.Duration) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
 }
 
+// hostSays sets what the host's object of a machine reports, as Cluster API copies it.
+func hostSays(reason, message string) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) {
+		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "SimMachine", Name: m.Name + "-host"}
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: "InfrastructureReady", Status: "False",
+			Reason: reason, Message: message})
+	}
+}
+
+// cloudSays sets what Cluster API says about the deletion of a machine.
+func cloudSays(message string) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) {
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: "Deleting", Status: "True",
+			Reason: "WaitingForInfrastructureDeletion", Message: message})
+	}
+}
+
 // ownSet is the mark of the test cluster's objects.
 const ownSet = "8cad0aff80f89143607f2b002787b1b5008b3d93"
 
@@ -54,7 +71,7 @@ func TestRemove(t *testing.T) {
 			edit:       func(w *world) { w.capiCluster = ours },
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"a protected cluster keeps everything": {
 			edit: func(w *world) {
@@ -82,8 +99,117 @@ func TestRemove(t *testing.T) {
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "False", wantReason: "DeletionOverdue",
-			wantMessage: "waiting for machine [a] to delete: it should be gone by now; its condition Deleting and " +
-				"its finalizers say what holds it",
+			wantMessage: "waiting for machine [a] to delete: it should be gone by now. " +
+				"drover diagnose names what holds it",
+		},
+		"an overdue machine repeats what is known": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour), hostSays("Deleting",
+					"Removing SimMachine d/a-host starts after the end of the Job that creates it"),
+					cloudSays("Waiting for SimMachine to be deleted\n(started at 2026-01-02T03:04:05Z)"))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "DeletionOverdue",
+			wantMessage: "waiting for machine [a] to delete: it should be gone by now. Its condition Deleting says: " +
+				"Waiting for SimMachine to be deleted (started at …). Removing SimMachine d/a-host starts after the " +
+				"end of the Job that creates it. drover diagnose names what holds it",
+		},
+		"a machine that is never deleted is overdue, too": {
+			edit: func(w *world) {
+				w.cluster.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Hour)}
+				w.capiCluster, w.machines = deleting, []*clusterv1.Machine{machine("a")}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "DeletionOverdue",
+			wantMessage: "waiting for machine [a] to delete: it should be gone by now. " +
+				"drover diagnose names what holds it",
+		},
+		"a host that cannot be removed is named at once, before machines that make progress": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{
+					machine("a", deletedFor(time.Minute), hostSays("Deleting", "Removing SimMachine d/a-host")),
+					machine("b", deletedFor(time.Minute), hostSays("Deleting",
+						"Removing SimMachine d/b-host: ErrImagePull: no such image")),
+					machine("c", deletedFor(time.Minute), hostSays("CredentialMissing",
+						"Removing SimMachine d/c-host failed: Secret g/s does not exist")),
+				}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "CredentialMissing",
+			wantMessage: "waiting for machine [c] to delete: Removing SimMachine d/c-host failed: Secret g/s does not " +
+				"exist. Create the Secret again, or remove the host in the cloud and set annotation " +
+				"provisioning.cattle.io/force-machine-remove=true on SimMachine c-host",
+		},
+		"a delay of a host is named": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{
+					machine("a", deletedFor(time.Minute), hostSays("Deleting", "Removing SimMachine d/a-host")),
+					machine("b", deletedFor(time.Minute), hostSays("Deleting",
+						"Removing SimMachine d/b-host: ErrImagePull: no such image")),
+				}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for machine [b] to delete: Removing SimMachine d/b-host: ErrImagePull: no such image",
+			wantAfter:   29 * time.Minute,
+		},
+		"a failure from before the deletion is no obstacle": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Minute), hostSays("CredentialMissing",
+					"Secret g/s does not exist"))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
+			wantAfter: 29 * time.Minute,
+		},
+		"a paused machine is not overdue": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour), func(m *clusterv1.Machine) {
+					m.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+				})}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Paused",
+			wantMessage: "waiting for machine [a] to delete: the Machine is paused. Remove its annotation " +
+				"cluster.x-k8s.io/paused",
+		},
+		"a paused cluster keeps everything and says so": {
+			edit: func(w *world) {
+				w.capiCluster = deleting.DeepCopy()
+				w.capiCluster.Name, w.capiCluster.Spec.Paused = "demo", new(true)
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Paused",
+			wantMessage: "the Cluster API cluster [demo] is paused and nothing of it is deleted: set its spec.paused " +
+				"to false and remove its annotation cluster.x-k8s.io/paused",
+		},
+		"the pause of an operation ends by itself": {
+			edit: func(w *world) {
+				w.capiCluster = deleting.DeepCopy()
+				w.capiCluster.Spec.Paused = new(true)
+				w.capiCluster.Annotations = map[string]string{"drover.io/paused-by-operation": "restore"}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
+		},
+		"the remainder is overdue": {
+			edit: func(w *world) {
+				w.cluster.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Hour)}
+				w.capiCluster = deleting.DeepCopy()
+				w.capiCluster.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: "True",
+					Message: "* MachineDeployments: demo-pool"}}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "DeletionOverdue",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete: it should be gone by now. Its condition " +
+				"Deleting says: * MachineDeployments: demo-pool. drover diagnose names what holds it",
 		},
 		"a machine cannot be deleted": {
 			edit: func(w *world) {
@@ -104,19 +230,19 @@ func TestRemove(t *testing.T) {
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"Drover deletes the control plane": {
 			edit:       func(w *world) { w.controlPlane = controlPlane(ownSet) },
 			wantWrites: []string{"delete control plane", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"Cluster API deletes the control plane": {
 			edit:       func(w *world) { w.capiCluster, w.controlPlane = deleting, controlPlane(ownSet) },
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"machines go before the control plane": {
 			edit: func(w *world) {
@@ -144,13 +270,13 @@ func TestRemove(t *testing.T) {
 			},
 			wantWrites: []string{"delete control plane", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"Cluster API's cluster was made a moment ago": {
 			edit:       func(w *world) { w.uncached = true },
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting",
-			wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete", wantAfter: 30 * time.Minute,
 		},
 		"nothing is left": {
 			edit:       func(*world) {},

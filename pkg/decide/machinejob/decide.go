@@ -29,6 +29,8 @@ const (
 	ReasonDeleting = "Deleting"
 	// ReasonProtected means that the host stays although its machine is deleted.
 	ReasonProtected = "Protected"
+	// ReasonPaused means that the machine is deleted, and a user has paused it.
+	ReasonPaused = "Paused"
 )
 
 // Blocked reports whether, for this reason, a host cannot be created until the user fixes what the message names.

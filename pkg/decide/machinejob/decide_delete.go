@@ -1,7 +1,10 @@
 package machinejob
 
 import (
+	"fmt"
 	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
@@ -19,9 +22,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	case s.protected():
 		return hold(s, d)
 	case s.paused():
-		// As in all providers, Drover leaves paused objects alone. This includes a move to another management cluster.
-		d.Wait, d.After = "the end of the pause", retry // no event finds a host whose Machine is gone
-		return d
+		return holdPaused(s, d)
 	case s.Create.Phase == PhaseRunning:
 		return endCreate(s, d)
 	case s.nothingMade():
@@ -59,20 +60,35 @@ func (s Snapshot) protected() bool {
 
 // hold keeps the host of a machine that was deleted past the policies that protect it.
 func hold(s Snapshot, d Decision) Decision {
-	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation +
+	message := removalText + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation +
 		" of the machine or its cluster"
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
 	d.Wait, d.After = "the end of the protection", retry
 	return d
 }
 
+// holdPaused leaves a paused machine alone, as all providers do. This includes a move to another management cluster. It
+// reports only the machine's own pause, because users see the pause of a cluster at the cluster.
+func holdPaused(s Snapshot, d Decision) Decision {
+	if s.Machine.Paused {
+		message := removalText + describe(s.Machine) + " waits: it is paused. Remove annotation " +
+			clusterv1.PausedAnnotation + " of " + s.Machine.Kind + " " + s.Machine.Name
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonPaused, message)
+	}
+	d.Wait, d.After = "the end of the pause", retry // no event finds a host whose Machine is gone
+	return d
+}
+
 // endCreate waits for a started Job to end, because the driver may be about to record a virtual machine. It deletes a
-// Job whose pod never ran.
+// Job whose pod never ran. A driver that hangs ends with the deadline of its Job.
 func endCreate(s Snapshot, d Decision) Decision {
 	if !s.Create.Started && !s.Create.Deleting {
 		d.Actions = append(d.Actions, Action{Kind: ActionTakeBack, Name: s.Create.Name})
 	}
-	message := "Removing " + describe(s.Machine) + " starts after the end of the Job that creates it"
+	message := removalText + describe(s.Machine) + startsAfter
+	if limit := s.Settings.CreateDeadline; limit > 0 {
+		message += fmt.Sprintf(", which runs for at most %d minutes", int64(limit.Round(time.Minute)/time.Minute))
+	}
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
 	d.Wait = "the end of the Job that creates the machine"
 	return d
@@ -129,7 +145,7 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 	if d.Status.FailureReason == rkev1.ReasonCreateError { // a failure of the creation no longer matters
 		d.Status.FailureReason, d.Status.FailureMessage = "", ""
 	}
-	message := "Removing " + describe(s.Machine)
+	message := removalText + describe(s.Machine)
 	if job.Message != "" {
 		message += ": " + job.Message
 	}
@@ -162,7 +178,7 @@ func backoff(attempt int) time.Duration {
 }
 
 func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
-	message := "Removing " + describe(s.Machine) + " failed: " + cause
+	message := removalText + describe(s.Machine) + " failed: " + cause
 	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonDeleteError, cause
 	set(&d, s.Now, rkev1.ConditionDeleteJob, rkev1.ConditionFalse, reason, message)
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, reason, message)

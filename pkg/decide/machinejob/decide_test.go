@@ -400,7 +400,8 @@ func TestDecide_Removes(t *testing.T) {
 		},
 		"it is paused and being deleted": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Paused = true }),
-			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause", wantAfter: 15 * time.Second,
+			wantReady: "False/Paused", wantCreate: "True/", wantWait: "the end of the pause",
+			wantAfter: 15 * time.Second,
 		},
 		"nothing was intended": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) {

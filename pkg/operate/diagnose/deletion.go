@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
@@ -62,8 +63,8 @@ func (w *World) hostRemoval(m *Machine) Link {
 	}
 	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
 	failed := ready != nil && ready.Status == rkev1.ConditionFalse &&
-		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonUnconfirmed},
-			ready.Reason)
+		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, tenancy.ReasonAccessDenied,
+			machinejob.ReasonUnconfirmed}, ready.Reason)
 	if failed {
 		return l.broken("the host cannot be removed", "fix the cause in the message; Drover retries within an hour",
 			"or remove the host in the cloud yourself, then run: kubectl -n "+w.Namespace+" annotate "+

@@ -214,6 +214,9 @@ func (a *agent) join() {
 
 func (a *agent) healthy() bool {
 	a.settle()
+	if a.cluster.lost.Load() && (a.roles.etcd || a.roles.controlPlane) {
+		return false
+	}
 	if a.roles.etcd && !a.roles.controlPlane {
 		return a.installed // etcd and kubelet run before the API does
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,53 @@ type cluster struct {
 	serving int
 	// stopAgent stops the agent inside the cluster. It is nil while no agent runs. The World's mutex guards it.
 	stopAgent func()
+	// apart is true when the agent inside the cluster may not run. The World's mutex guards it.
+	apart bool
+	// lost is true while etcd has no quorum: the API answers, but only with errors.
+	lost atomic.Bool
+}
+
+// ServeHTTP answers as the API of the cluster.
+func (c *cluster) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if c.lost.Load() {
+		http.Error(rw, "etcdserver: request timed out", http.StatusInternalServerError)
+		return
+	}
+	c.api.ServeHTTP(rw, r)
+}
+
+// Disconnect stops the agent inside a cluster for good, as a firewall in front of the server does.
+func (w *World) Disconnect(namespace, name string) {
+	w.mutex.Lock()
+	var stop func()
+	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
+		c.apart = true
+		stop, c.stopAgent = c.stopAgent, nil
+	}
+	w.mutex.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// LoseQuorum makes etcd of a cluster lose its quorum: the API answers with errors and no server is healthy.
+func (w *World) LoseQuorum(namespace, name string) {
+	w.mutex.Lock()
+	var members []types.NamespacedName
+	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
+		c.lost.Store(true)
+	}
+	for key := range w.machines {
+		if key.Namespace == namespace {
+			members = append(members, key)
+		}
+	}
+	w.mutex.Unlock()
+	for _, member := range members {
+		if secret, found := w.planSecretOf(member); found {
+			w.plans.Add(secret)
+		}
+	}
 }
 
 // clusterFor returns the cluster with that name and creates it at first use.
@@ -70,7 +118,7 @@ func (w *World) serve(m *machine, c *cluster) error {
 	if m.stopAPI != nil || m.silent || w.machines[m.owner] != m {
 		return nil
 	}
-	stop, err := w.opts.Serve(m.address, c.api, c.identity)
+	stop, err := w.opts.Serve(m.address, c, c.identity)
 	if err != nil {
 		return fmt.Errorf("serve the API on %s: %w", m.address, err)
 	}

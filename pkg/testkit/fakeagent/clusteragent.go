@@ -89,7 +89,7 @@ func (w *World) startAgent(ctx context.Context, c *cluster, said installed) erro
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if c.stopAgent != nil || c.serving == 0 {
+	if c.stopAgent != nil || c.serving == 0 || c.apart {
 		return nil
 	}
 	directory, err := os.MkdirTemp("", "fakeagent-")
@@ -145,7 +145,7 @@ func serveAgent(c *cluster) (address string, stop func(), err error) {
 			http.Error(rw, "who is it?", http.StatusUnauthorized)
 			return
 		}
-		c.api.ServeHTTP(rw, r)
+		c.ServeHTTP(rw, r)
 	})
 	done := make(chan struct{})
 	go func() {

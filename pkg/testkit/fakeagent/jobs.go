@@ -76,6 +76,9 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 	remove := job.Labels[rkev1.InfraRemoveLabel] == "true"
 	failure := w.opts.Faults.Job(args.instance, remove, w.attempt(fmt.Sprintf("job %s %t", args.instance, remove),
 		job.UID))
+	if failure == Hangs {
+		return hangs, w.startJob(ctx, job)
+	}
 	if failure == "" {
 		owner := types.NamespacedName{Namespace: job.Namespace, Name: job.Labels[rkev1.CAPIMachineNameLabel]}
 		if remove {
@@ -153,6 +156,23 @@ func (w *World) saveState(ctx context.Context, namespace, name string, archive [
 	secret.Data[rkev1.MachineStateKey] = archive
 	if _, err := w.client.CoreV1().Secrets(namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("save machine state: %w", err)
+	}
+	return nil
+}
+
+// startJob writes the status that the Job controller writes when a pod has started.
+func (w *World) startJob(ctx context.Context, job *batchv1.Job) error {
+	if job.Status.Active > 0 {
+		return nil
+	}
+	started := job.DeepCopy()
+	started.Status.Active, started.Status.StartTime = 1, new(metav1.Now())
+	_, err := w.client.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, started, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the World asks again
+	}
+	if err != nil {
+		return fmt.Errorf("start Job: %w", err)
 	}
 	return nil
 }

@@ -59,6 +59,11 @@ func (w *World) Machines(namespace string) map[string]Machine {
 	return out
 }
 
+// Remove removes a host as a person does in the cloud, without the driver.
+func (w *World) Remove(namespace, name string) {
+	w.dropMachine(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
 // Silence stops a host's agent and its API, as a power failure does. Wake starts them again.
 func (w *World) Silence(namespace, name string) { w.setSilent(namespace, name, true) }
 

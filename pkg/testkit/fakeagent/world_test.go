@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -305,6 +306,50 @@ func TestWorld_Faults(t *testing.T) {
 	th.state("flaky", "settled", settled)
 	if state := th.state("broken", "failed", func(s nodeplan.State) bool { return s.Failed }); state.FailureCount != 2 {
 		t.Errorf("want two failures, got %d", state.FailureCount)
+	}
+}
+
+type hanging struct {
+	NoFaults
+	answer atomic.Value
+}
+
+func (h *hanging) Job(string, bool, int) string { return h.answer.Load().(string) }
+
+func TestWorld_ADriverThatHangs(t *testing.T) {
+	driver := &hanging{}
+	driver.answer.Store(Hangs)
+	th := play(t, func(o *Options) { o.Faults = driver })
+	th.job("make-m1", "i1", "m1", false)
+	th.until("the Job runs", func() bool {
+		job, err := th.client.BatchV1().Jobs(namespace).Get(t.Context(), "make-m1", metav1.GetOptions{})
+		return err == nil && machinejob.Observe(job, nil).Started && th.jobPhase("make-m1") == machinejob.PhaseRunning
+	})
+	if machines := th.world.Machines(namespace); len(machines) != 0 {
+		t.Errorf("want no machine before the driver ends, got %+v", machines)
+	}
+	driver.answer.Store("")
+	th.until("the Job ended", func() bool { return th.jobPhase("make-m1") == machinejob.PhaseSucceeded })
+}
+
+func TestWorld_LostQuorum(t *testing.T) {
+	th := play(t, nil)
+	th.plan("m1", serverRoles, serverPlan())
+	th.job("make-m1", "i1", "m1", false)
+	th.state("m1", "settled", settled)
+	th.world.LoseQuorum(namespace, "demo")
+	secret, err := th.client.CoreV1().Secrets(namespace).Get(t.Context(), "m1-machine-plan", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(secret.Data, nodeplan.KeyProbeStatuses)
+	if _, err := th.client.CoreV1().Secrets(namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	th.state("m1", "unhealthy", func(s nodeplan.State) bool { return s.InSync && !s.Healthy })
+	th.world.Remove(namespace, "m1")
+	if machines := th.world.Machines(namespace); len(machines) != 0 {
+		t.Errorf("want no machine, got %+v", machines)
 	}
 }
 

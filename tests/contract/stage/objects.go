@@ -69,6 +69,13 @@ func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 // Cluster creates a Cluster and one machine config for each of its pools.
 func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMachinePool) *provv1.Cluster {
 	st.t.Helper()
+	return st.ClusterWith(namespace, name, version, func(*provv1.Cluster) {}, pools...)
+}
+
+// ClusterWith is Cluster with an edit of the Cluster before its creation.
+func (st *Stage) ClusterWith(namespace, name, version string, edit func(*provv1.Cluster),
+	pools ...provv1.RKEMachinePool) *provv1.Cluster {
+	st.t.Helper()
 	for i := range pools {
 		pools[i].NodeConfig.Name = name + "-" + pools[i].Name
 		config := &unstructured.Unstructured{Object: map[string]any{"size": "small", "disk": "20"}}
@@ -87,6 +94,7 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 			RKEConfig:         &provv1.RKEConfig{MachinePools: pools},
 		},
 	}
+	edit(cluster)
 	if err := st.Client.Create(st.t.Context(), cluster); err != nil {
 		st.t.Fatalf("create cluster: %v", err)
 	}

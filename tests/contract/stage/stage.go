@@ -52,8 +52,12 @@ type Stage struct {
 	plane *managementplane.Plane
 	// ends are the functions that stop what runs, called in reverse order.
 	ends []func()
+	// settings are those with which Drover started. front is the address of its endpoints, and stop ends it.
+	settings Settings
+	front    *front
+	stop     func()
 	// address is the address of Server's endpoints as a string. It is unset if another program serves them.
-	address atomic.Value
+	address *atomic.Value
 	// Client is an administrator's client with the user agent contract-tests.
 	Client client.Client
 	// World simulates the machines.
@@ -98,7 +102,7 @@ func Start(t *testing.T, s Settings) *Stage {
 	if s.CAPI == server.CAPIEmbedded && s.CoreWrites == "" {
 		s.CoreWrites = cmp.Or(server.CoreWrites(os.Getenv("DROVER_TEST_CORE_WRITES")), server.CoreWritesThrifty)
 	}
-	st := &Stage{t: t, log: newNotebook(t), plane: s.Plane}
+	st := &Stage{t: t, log: newNotebook(t), plane: s.Plane, address: &atomic.Value{}}
 	st.Client = newClient(t, st.Config("contract-tests"))
 	st.startWorld(s)
 	if s.Drover != nil {
@@ -170,10 +174,10 @@ func (st *Stage) startWorld(s Settings) {
 
 func (st *Stage) startDrover(s Settings) {
 	st.t.Helper()
-	handler := &later{}
-	endpoint := httptest.NewTLSServer(handler)
-	st.t.Cleanup(endpoint.Close)
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
+	if st.settings = s; st.front == nil {
+		st.front = newFront(st.t)
+	}
+	endpoint, handler := st.front.server, st.front.handler
 	log := logrus.New()
 	log.SetOutput(st.log)
 	registry := prometheus.NewRegistry()
@@ -190,7 +194,7 @@ func (st *Stage) startDrover(s Settings) {
 		Log: log, Registerer: registry,
 		Reach: server.Reach{AllowLoopback: true}, // of simulated machines
 		Settings: server.Settings{
-			ServerURL: endpoint.URL, CACerts: string(authority), MachineProvisionImage: "rancher/machine:test",
+			ServerURL: endpoint.URL, CACerts: st.front.authority, MachineProvisionImage: "rancher/machine:test",
 			MachineProvisionImagePullPolicy: "IfNotPresent",
 			SystemAgentInstallerImage:       "rancher/system-agent-installer-",
 			BootstrapTokenTTL:               30 * time.Minute, DeletionDeadline: time.Minute,
@@ -205,15 +209,48 @@ func (st *Stage) startDrover(s Settings) {
 	}
 	handler.set(drover.Handler())
 	st.address.Store(endpoint.Listener.Addr().String())
-	st.run("drover", drover.Start)
+	end := st.run("drover", drover.Start)
 	// Shut it first, so that a returning agent finds no server, as after the end of the process.
 	st.ends = append(st.ends, handler.shut)
+	st.stop = func() { handler.shut(); end() }
 	plane.Until(st.t, time.Minute, func() string {
 		if err := drover.Ready(); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
+}
+
+// On returns the stage for a subtest, whose failures are then those of the subtest.
+func (st *Stage) On(t *testing.T) *Stage {
+	on := *st
+	on.t = t
+	return &on
+}
+
+// RestartDrover ends Drover and starts it again at the same address, as the restart of its pod does. The machines
+// continue meanwhile.
+func (st *Stage) RestartDrover() {
+	st.t.Helper()
+	st.stop()
+	st.startDrover(st.settings)
+}
+
+// front is the address at which machines reach Drover. It outlives a restart.
+type front struct {
+	server  *httptest.Server
+	handler *later
+	// authority is the certificate authority of the address, in PEM.
+	authority string
+}
+
+func newFront(t *testing.T) *front {
+	t.Helper()
+	handler := &later{}
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return &front{server: server, handler: handler, authority: string(authority)}
 }
 
 // account returns the client configuration for Drover. It is the chart's account, with the chart's rights. A Drover
@@ -262,12 +299,12 @@ func (st *Stage) admission(s Settings) (server.Admission, *later) {
 	return server.Admission{Mode: server.AdmissionInstall, URL: reviews.URL, CACerts: string(ca)}, handler
 }
 
-// run runs a function until the test ends, and then waits for its end.
-func (st *Stage) run(name string, run func(context.Context) error) {
+// run runs a function until the test ends, and then waits for its end. The result ends it earlier.
+func (st *Stage) run(name string, run func(context.Context) error) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(st.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	end := sync.OnceFunc(func() {
+	end = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -280,6 +317,7 @@ func (st *Stage) run(name string, run func(context.Context) error) {
 	})
 	st.ends = append(st.ends, end)
 	st.t.Cleanup(end)
+	return end
 }
 
 // driverProgram is the built plugin. vendor is the authority of the server where it is downloaded.

@@ -1,0 +1,63 @@
+package machinejob
+
+import (
+	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+)
+
+const (
+	// removalText begins the message of condition Ready while a machine is removed.
+	removalText = "Removing "
+	// startsAfter follows the name of a machine whose creation has not ended.
+	startsAfter = " starts after the end of the Job that creates it"
+)
+
+// longestObstacle is how much of a machine's message the message of its Cluster repeats, in bytes.
+const longestObstacle = 400
+
+// Obstacle is what delays the removal of a machine's host, as users of the Cluster read it.
+type Obstacle struct {
+	// Reason is that of the machine's condition Ready.
+	Reason string
+	// Message has the cause and the remedy. It is empty when the removal makes progress.
+	Message string
+	// Stuck is true when the removal fails until a person acts, or the cloud recovers.
+	Stuck bool
+}
+
+// ObstacleOf returns the obstacle that condition Ready of a machine reports, or its copy in a Cluster API Machine. The
+// kind and name are those of the machine.
+func ObstacleOf(kind, name, reason, message string) Obstacle {
+	if !strings.HasPrefix(message, removalText) {
+		return Obstacle{} // the condition is older than the deletion
+	}
+	shown := redact.Clip(message, longestObstacle) // the condition is without secrets
+	giveUp := "set annotation " + rkev1.ForceMachineRemoveAnnotation + "=true on " + kind + " " + name
+	switch reason {
+	case ReasonDeleting:
+		if !strings.Contains(message, ": ") && !strings.Contains(message, startsAfter) {
+			return Obstacle{}
+		}
+		return Obstacle{Reason: reason, Message: shown}
+	case ReasonPaused:
+		return Obstacle{Reason: reason, Message: shown}
+	case ReasonProtected:
+		return Obstacle{Reason: reason, Message: shown + ". Remove the annotation to continue", Stuck: true}
+	case ReasonUnconfirmed: // the message has the remedy
+		return Obstacle{Reason: reason, Message: shown, Stuck: true}
+	case ReasonCredential:
+		return Obstacle{Reason: reason, Message: shown + ". Create the Secret again, or remove the host in the cloud " +
+			"and " + giveUp, Stuck: true}
+	case tenancy.ReasonAccessDenied:
+		return Obstacle{Reason: reason, Message: shown + ". Permit the Secret to the Cluster, or remove the host in " +
+			"the cloud and " + giveUp, Stuck: true}
+	case rkev1.ReasonDeleteError:
+		return Obstacle{Reason: reason, Message: shown + ". Drover tries again within an hour. If the host is gone, " +
+			giveUp, Stuck: true}
+	default:
+		return Obstacle{}
+	}
+}

@@ -1,0 +1,2 @@
+// Package deletion deletes Clusters while something else happens or is broken.
+package deletion
