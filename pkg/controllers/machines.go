@@ -42,7 +42,7 @@ func (d Deps) registerCredentialCheck(ctx context.Context, statuses *ownwrites.S
 	c := d.Clients
 	return credentialcheck.Register(ctx, credentialcheck.Deps{
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-		DynamicSchemas: c.Management.DynamicSchema(), Kinds: c.Dynamic, Access: d.Access,
+		DynamicSchemas: c.Management.DynamicSchema(), Machines: c.CAPI.Machine(), Kinds: c.Dynamic, Access: d.Access,
 		Settings: func() credentialjob.Settings { return d.Settings.CredentialChecks(d.ServerImage) },
 		Announce: d.Announce, InstanceID: d.InstanceID, Statuses: statuses,
 	})

@@ -14,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/credentialjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/access"
@@ -61,7 +63,9 @@ type Deps struct {
 	Jobs           batchcontrollers.JobController
 	Pods           corecontrollers.PodController
 	DynamicSchemas mgmtcontrollers.DynamicSchemaController
-	Kinds          Kinds
+	// Machines show failed Jobs.
+	Machines capicontrollers.MachineController
+	Kinds    Kinds
 	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
 	// Settings is called at every reconcile.
@@ -83,6 +87,7 @@ type handler struct {
 	jobs     batchcontrollers.JobCache
 	pods     corecontrollers.PodCache
 	schemas  mgmtcontrollers.DynamicSchemaCache
+	machines capicontrollers.MachineCache
 }
 
 // Register adds the handler, its indexes and its wake-ups. They end with ctx.
@@ -97,7 +102,7 @@ func Register(ctx context.Context, d Deps) error {
 		d.Announce = func(events.Event) {}
 	}
 	h := &handler{Deps: d, clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), jobs: d.Jobs.Cache(),
-		pods: d.Pods.Cache(), schemas: d.DynamicSchemas.Cache()}
+		pods: d.Pods.Cache(), schemas: d.DynamicSchemas.Cache(), machines: d.Machines.Cache()}
 	h.index()
 	d.Access.OnChange(func(cluster types.NamespacedName) {
 		d.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0)
@@ -160,7 +165,16 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, h.Clusters, func(job *batchv1.Job) []wakeup.Key { return h.ofCheck(job) }, h.Jobs),
 		wakeup.On(ctx, h.Clusters, func(pod *corev1.Pod) []wakeup.Key { return h.ofCheck(pod) }, h.Pods),
 		wakeup.On(ctx, h.Clusters, bySchema, h.DynamicSchemas),
+		wakeup.On(ctx, h.Clusters, ofMachine, h.Machines),
 	)
+}
+
+// ofMachine wakes the cluster of a machine whose Job failed.
+func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
+	if failedAt(machine).IsZero() || !credentialjob.HasCheck(driverschema.Stem(machine.Spec.InfrastructureRef.Kind)) {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}}
 }
 
 // ofSecret wakes the clusters of a credential, and those of a record.

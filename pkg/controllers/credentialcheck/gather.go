@@ -9,11 +9,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/cloudcredential"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/credentialjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -81,7 +85,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 	}
 	slices.SortStableFunc(facts.checks, func(a, b check) int { return cmp.Compare(a.name(), b.name()) })
 	for i := range facts.checks {
-		if err := h.gatherRecord(cluster, &facts.checks[i]); err != nil {
+		if err := h.gatherRecord(cluster, &facts.checks[i], facts.now); err != nil {
 			return nil, err
 		}
 	}
@@ -133,13 +137,18 @@ func (h *handler) gatherProblems(c *check) error {
 }
 
 // gatherRecord reads what exists for the question, and the records of earlier versions.
-func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check) error {
+func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check, now time.Time) error {
+	failed, err := h.lastFailure(cluster, c.driver)
+	if err != nil {
+		return err
+	}
 	records, err := h.secrets.GetByIndex(indexRecords, cluster.Namespace+"/"+c.name())
 	if err != nil {
 		return fmt.Errorf("list the checks of Secret %s: %w", c.name(), err)
 	}
 	for _, record := range records {
-		if credentialjob.Outdated(record, c.credential) && record.DeletionTimestamp == nil {
+		if record.DeletionTimestamp == nil && (credentialjob.Outdated(record, c.credential) ||
+			credentialjob.Repeats(record, failed, now)) {
 			c.outdated = append(c.outdated, record)
 		}
 	}
@@ -157,4 +166,31 @@ func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check) error {
 		return fmt.Errorf("list pods of Job %s/%s: %w", cluster.Namespace, name, err)
 	}
 	return nil
+}
+
+// lastFailure returns when the last Job of an existing machine of a driver failed, zero if none did.
+func (h *handler) lastFailure(cluster *provv1.Cluster, driver string) (last time.Time, err error) {
+	if !credentialjob.HasCheck(driver) {
+		return last, nil
+	}
+	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name})
+	machines, err := h.machines.List(cluster.Namespace, selector)
+	if err != nil {
+		return last, fmt.Errorf("list machines of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	for _, machine := range machines {
+		if at := failedAt(machine); at.After(last) && driverschema.Stem(machine.Spec.InfrastructureRef.Kind) == driver {
+			last = at
+		}
+	}
+	return last, nil
+}
+
+// failedAt returns when the Job of a machine failed, zero if none did.
+func failedAt(machine *clusterv1.Machine) time.Time {
+	ready := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	if ready == nil || ready.Reason != rkev1.ReasonCreateError && ready.Reason != rkev1.ReasonDeleteError {
+		return time.Time{}
+	}
+	return ready.LastTransitionTime.Time
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -130,8 +131,9 @@ func (w *world) start() {
 	must(w.T, err)
 	must(w.T, credentialcheck.Register(c.HandlerContext(), credentialcheck.Deps{
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-		DynamicSchemas: c.Management.DynamicSchema(), Kinds: configs{}, Access: open{}, InstanceID: instance,
-		Settings: func() credentialjob.Settings { return credentialjob.Settings{Image: "drover"} },
+		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: configs{}, Access: open{},
+		InstanceID: instance,
+		Settings:   func() credentialjob.Settings { return credentialjob.Settings{Image: "drover"} },
 		Announce: func(e events.Event) {
 			w.told = append(w.told, e.Type+" "+string(e.Reason)+" on "+e.Object.Kind+" "+e.Object.Name)
 		},
@@ -271,6 +273,38 @@ func TestCheck_OncePerVersionOfTheCredential(t *testing.T) {
 			t.Errorf("Events %s, want %s", got, want)
 		}
 	})
+}
+
+// TestCheck_AgainAfterAMachineFails: a credential that was valid may have expired. Failures soon after a check cause
+// none.
+func TestCheck_AgainAfterAMachineFails(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.write("accessKey", "secretKey")
+		w.pass()
+		w.fail("soon")
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+		time.Sleep(time.Hour)
+		w.answer = credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "It has expired"}
+		w.fail("later")
+		w.pass()
+		w.expect("False", credentialjob.ReasonExpired, 2)
+		time.Sleep(time.Hour)
+		w.fail("again")
+		w.pass()
+		w.expect("False", credentialjob.ReasonExpired, 2)
+	})
+}
+
+// fail adds a machine whose Job has failed.
+func (w *world) fail(name string) {
+	w.Helper()
+	machine := build.Machine("demo", name, "w")
+	machine.Spec.InfrastructureRef.Kind = "Amazonec2Machine"
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
+		Type: clusterv1.MachineInfrastructureReadyCondition, Status: "False", Reason: rkev1.ReasonCreateError}, 1,
+		time.Now())
+	must(w.T, w.api.Add(machine))
 }
 
 // TestCheck_ARecordThatAUserDeletes: the credential is checked again.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
@@ -95,6 +96,17 @@ func resultOf(job *batchv1.Job, pods []*corev1.Pod, end batchv1.JobCondition) (R
 			"namespace " + job.Namespace), true
 	}
 	return Unchecked("the pod of the check is gone, and its result is unknown"), false
+}
+
+// repeatAfter is the shortest time between two checks of one version of a credential.
+const repeatAfter = time.Hour
+
+// Repeats reports whether a valid credential is checked again, because a Job of a machine failed after the check. The
+// credential may have expired.
+func Repeats(record *corev1.Secret, failed, now time.Time) bool {
+	result, err := DecodeResult(string(record.Data[ResultKey]))
+	return err == nil && result.Status() != rkev1.ConditionFalse && failed.After(result.Checked) &&
+		now.Sub(result.Checked) >= repeatAfter
 }
 
 // Outdated reports whether a record is of an earlier version of a credential. credential is nil if it does not exist.
