@@ -81,11 +81,11 @@ func understood(host, status string, answer []byte) (credentialjob.Result, error
 	said := fmt.Sprintf("EC2 at %s answers %s", host, code)
 	switch {
 	case slices.Contains(expired, code):
-		return credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: said +
-			": the credential has expired; write new keys into the Secret"}, nil
+		return credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "the credential has expired (" +
+			said + "); write new keys into the Secret"}, nil
 	case slices.Contains(rejected, code):
-		return credentialjob.Result{Reason: credentialjob.ReasonRejected, Message: said +
-			": write the access key and the secret key of an active user into the Secret"}, nil
+		return credentialjob.Result{Reason: credentialjob.ReasonRejected, Message: "EC2 does not accept the credential (" +
+			said + "); write both keys of an active user into the Secret"}, nil
 	case slices.Contains(permitted, code):
 		return credentialjob.Result{Reason: credentialjob.ReasonAccepted,
 			Message: "EC2 accepts the access key, which may not list regions"}, nil

@@ -53,6 +53,9 @@ func TestCheck_AnswersOfEC2(t *testing.T) {
 			t.Parallel()
 			got := Check(t.Context(), credentialjob.Question{Driver: credentialjob.Amazon,
 				Fields: ec2(t, tc.status, tc.code)})
+			if shown, err := credentialjob.DecodeResult(got.Encode()); err != nil || shown != got {
+				t.Errorf("result %+v is shown as %+v, %v", got, shown, err)
+			}
 			if got.Reason != tc.want || strings.Contains(got.Message, "hunter2") || got.Message == "" {
 				t.Errorf("result %+v, want %s", got, tc.want)
 			}
@@ -156,6 +159,9 @@ func TestCheck_AnswersOfVSphere(t *testing.T) {
 		got := Check(t.Context(), credentialjob.Question{Driver: credentialjob.VSphere, Fields: map[string]string{
 			credentialjob.FieldVCenter: at.Hostname(), credentialjob.FieldVCenterPort: at.Port(),
 			credentialjob.FieldUsername: "user", credentialjob.FieldPassword: "pa&ss"}})
+		if shown, err := credentialjob.DecodeResult(got.Encode()); err != nil || shown != got {
+			t.Errorf("result %+v is shown as %+v, %v", got, shown, err)
+		}
 		if got.Reason != want || strings.Contains(got.Message, "pa&ss") || v.sessions != 0 {
 			t.Errorf("%q: result %+v with %d sessions left, want %s", fault, got, v.sessions, want)
 		}

@@ -84,11 +84,11 @@ func (v *vsphere) check(ctx context.Context) (credentialjob.Result, error) {
 	}
 	switch fault {
 	case "PasswordExpired":
-		return credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "vSphere at " + host +
-			" answers PasswordExpired: give the user a new password, and write it into the Secret"}, nil
+		return credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "the credential has expired (" +
+			"vSphere at " + host + " answers PasswordExpired); set a new one, and write it into the Secret"}, nil
 	case "InvalidLogin", "NoPermission":
-		return credentialjob.Result{Reason: credentialjob.ReasonRejected, Message: "vSphere at " + host + " answers " +
-			fault + ": write a user name and a password that may log in into the Secret"}, nil
+		return credentialjob.Result{Reason: credentialjob.ReasonRejected, Message: "vSphere does not accept the " +
+			"credential (" + host + " answers " + fault + "); write that of a user who may log in into the Secret"}, nil
 	}
 	return credentialjob.Result{}, errNoAnswer{fmt.Errorf("%s answers neither with a session nor with a known fault",
 		host)}

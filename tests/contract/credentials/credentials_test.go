@@ -42,7 +42,11 @@ func TestMain(m *testing.M) {
 			managementplane.ProcessKubelet},
 		Controllers: []string{"garbage-collector-controller", "namespace-controller", "serviceaccount-controller",
 			"root-ca-certificate-publisher-controller", "job-controller", "node-lifecycle-controller"},
-		Images:      []managementplane.Image{{Match: "*drover*", Program: drover}},
+		Images: []managementplane.Image{
+			{Match: "*drover*", Program: drover},
+			// The Jobs that make machines.
+			{Match: "rancher/machine*", Program: "/usr/bin/sleep", Args: []string{"infinity"}},
+		},
 		WithoutCRDs: true,
 	}))
 }
@@ -245,7 +249,7 @@ func TestCredentials(t *testing.T) {
 	w.make()
 	w.expect("True", credentialjob.ReasonAccepted, "EC2 accepts")
 	w.must(w.write("AKIDOLD"))
-	w.expect("False", credentialjob.ReasonExpired, "ExpiredToken: the credential has expired")
+	w.expect("False", credentialjob.ReasonExpired, "the credential has expired")
 	w.must(w.write("AKIDWRONG"))
 	w.expect("False", credentialjob.ReasonRejected, "AuthFailure")
 	w.must(w.write("AKIDGOOD"))
