@@ -107,6 +107,7 @@
 //   - kube/sharedfields: managed fields that cached objects share, which saves memory
 //   - kube/rival: which other instance may manage the same clusters
 //   - controllers/credential: the permissions of the creator of a cloud credential
+//   - decide/credentialjob, controllers/credentialcheck: whether a cloud accepts a credential
 //   - controllers/machineconfig: which unused machine configs are deleted
 //   - admission: what the API server refuses before any controller sees it
 //   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)

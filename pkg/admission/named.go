@@ -10,6 +10,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 	"github.com/drover-io/drover/pkg/decide/restoredspec"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
@@ -20,10 +21,19 @@ type Named struct {
 	// Snapshot is the ETCDSnapshot of a restore that also restores configuration. Credential is the Secret for
 	// snapshots in S3.
 	Snapshot, Credential types.NamespacedName
+	// Driver is the driver of a written cloud credential.
+	Driver string
 }
 
 // NamedBy returns the objects that a request newly names. An unreadable request names none.
 func NamedBy(r Request) Named {
+	if r.Resource == secrets {
+		secret, err := decode[corev1.Secret](r.New)
+		if err != nil || secret == nil {
+			return Named{}
+		}
+		return Named{Driver: cloudcredential.DriverOf(secret)}
+	}
 	if r.Resource != clusters {
 		return Named{}
 	}

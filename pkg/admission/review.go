@@ -12,6 +12,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -55,6 +56,8 @@ type Facts struct {
 	// Secret does not exist.
 	Snapshot          *rkev1.ETCDSnapshot
 	CredentialMissing bool
+	// CredentialSchema describes the credential that NamedBy names, nil if it is unknown.
+	CredentialSchema *cloudcredential.Schema
 	// Trust is that of the user, where TrustMatters.
 	Trust Trust
 }
@@ -124,6 +127,7 @@ var rules = []rule{
 	{resource: definitions, operations: []Operation{Delete}, decide: protectDefinition},
 	{resource: drivers, operations: []Operation{Update, Delete}, decide: protectUsedDriver},
 	{resource: secrets, operations: []Operation{Create, Update}, decide: checkPlan},
+	{resource: secrets, operations: []Operation{Create, Update}, decide: checkCredentialKeys},
 	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: warnAboutScaling},
 }
 

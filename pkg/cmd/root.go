@@ -103,6 +103,7 @@ machines.`,
 		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
 		newNodeDriverCommand(environ),
+		newCredentialCheckCommand(environ),
 		newVersionCommand(),
 	)
 	return root

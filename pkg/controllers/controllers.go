@@ -168,6 +168,7 @@ func Register(ctx context.Context, d Deps) error {
 				Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Rival: d.rival,
 			})
 		}},
+		{"credentialcheck", func() error { return d.registerCredentialCheck(ctx, clusterStatuses) }},
 		{"cluster", mirror.Register},
 		{"provisioninglog", func() error {
 			return provisioninglog.Register(ctx, provisioninglog.Deps{

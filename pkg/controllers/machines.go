@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/controllers/credentialcheck"
 	"github.com/drover-io/drover/pkg/controllers/machineprovision"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
+	"github.com/drover-io/drover/pkg/decide/credentialjob"
 	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
 
@@ -33,6 +36,24 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 		Pods: d.Clients.Core.Pod(), Secrets: d.Clients.Core.Secret(),
 		Settings: func() driverjob.Settings { return d.Settings.Drivers(d.ServerImage) },
 	})
+}
+
+func (d Deps) registerCredentialCheck(ctx context.Context, statuses *ownwrites.Statuses) error {
+	c := d.Clients
+	return credentialcheck.Register(ctx, credentialcheck.Deps{
+		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
+		DynamicSchemas: c.Management.DynamicSchema(), Machines: c.CAPI.Machine(), Kinds: c.Dynamic, Access: d.Access,
+		Settings: func() credentialjob.Settings { return d.Settings.CredentialChecks(d.ServerImage) },
+		Announce: d.Announce, InstanceID: d.InstanceID, Statuses: statuses,
+	})
+}
+
+// CredentialChecks returns the settings of the Jobs that check cloud credentials. image is Drover's own.
+func (s Settings) CredentialChecks(image string) credentialjob.Settings {
+	return credentialjob.Settings{
+		Image: naming.ImageIn(s.SystemDefaultRegistry, image), PullSecrets: s.Render().RegistryPullSecrets,
+		Proxy: s.ProxyEnv, Authorities: s.CACerts,
+	}
 }
 
 func (d Deps) registerBootstrap(ctx context.Context, downstream Downstream) error {

@@ -142,6 +142,7 @@ func New(opts Options) (*Server, error) {
 		Machines:   s.every.CAPI.Machine().Cache(),
 		Snapshots:  s.every.RKE.ETCDSnapshot().Cache(),
 		HasSecret:  s.hasSecret,
+		Schemas:    s.every.Management.DynamicSchema().Cache(),
 		Synced:     s.isServing,
 		Key:        func() []byte { return s.grantsKey },
 		Review:     access.Review(s.every.Kubernetes),

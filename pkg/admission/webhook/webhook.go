@@ -33,8 +33,12 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/drover-io/drover/pkg/admission"
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/access"
@@ -60,6 +64,8 @@ type Options struct {
 	// Snapshots are also read once Synced. HasSecret asks the API server, because caches may lack a new Secret.
 	Snapshots rkecontrollers.ETCDSnapshotCache
 	HasSecret func(ctx context.Context, secret types.NamespacedName) (bool, error)
+	// Schemas describe the credentials of drivers. They are also read once Synced.
+	Schemas mgmtcontrollers.DynamicSchemaCache
 	// Key signs grants; it is called once Synced. Review asks the API server for an author's rights. Secrets hold
 	// offers. Trust asks the API server whether a user may bring a released Cluster with its history.
 	Key     func() []byte
@@ -193,6 +199,32 @@ func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *adm
 		}
 		facts.CredentialMissing = !found
 	}
+	return r.lookUpSchema(named.Driver, facts)
+}
+
+// lookUpSchema finds the fields of a driver's credential.
+func (r *reviewer) lookUpSchema(driver string, facts *admission.Facts) error {
+	switch driver {
+	case "":
+		return nil
+	case cloudcredential.ForS3:
+		facts.CredentialSchema = cloudcredential.S3Schema()
+		return nil
+	}
+	found := &cloudcredential.Schema{}
+	for name, fields := range map[string]*map[string]mgmtv3.Field{
+		driverschema.CredentialSchema(driver): &found.Credential, driverschema.ConfigSchema(driver): &found.Config,
+	} {
+		schema, err := r.Schemas.Get(name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read schema %s: %w", name, err)
+		}
+		*fields = schema.Spec.ResourceFields
+	}
+	facts.CredentialSchema = found
 	return nil
 }
 

@@ -294,6 +294,29 @@ func TestStory_FailureDoesNotTellTheCredential(t *testing.T) {
 	})
 }
 
+// A rotated credential reaches the removal of a machine that was created with the former one, also after a failure.
+func TestStory_RotatedCredentialRemovesMachines(t *testing.T) {
+	tell(t, func(w *world) {
+		w.run()
+		w.addMachine("m1", false)
+		w.run()
+		w.fail = "401: the token is revoked"
+		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
+		w.run()
+		credential, err := w.c.Core.Secret().Get("cattle-global-data", credShort, metav1.GetOptions{})
+		must(t, err)
+		credential.Data["digitaloceancredentialConfig-accessToken"] = []byte("rotated")
+		_, err = w.c.Core.Secret().Update(credential)
+		must(t, err)
+		w.fail = ""
+		w.sleep(2 * time.Minute)
+		w.run()
+		if diff := cmp.Diff([]string{"top-secret", "rotated"}, w.given); diff != "" || w.removed["m1"] != 1 {
+			t.Errorf("removed %d times; credentials of the drivers (-want +got):\n%s", w.removed["m1"], diff)
+		}
+	})
+}
+
 func TestStory_FailedRemovalIsRetriedUntilItSucceeds(t *testing.T) {
 	tell(t, func(w *world) {
 		failedRemoval(w)

@@ -84,6 +84,8 @@ type world struct {
 	metrics  *prometheus.Registry
 	// made and removed count the cloud's actions, by instance.
 	made, removed map[string]int
+	// given are the credentials that the drivers were given.
+	given []string
 }
 
 func must(t *testing.T, err error) {

@@ -153,6 +153,26 @@ func Credentials(cluster *provv1.Cluster) []string {
 	return refs
 }
 
+// CredentialUse is a cloud credential that a pool uses with its machine config.
+type CredentialUse struct {
+	// Reference is as the user wrote it.
+	Reference string
+	Config    ConfigRef
+}
+
+// CredentialUses returns the credentials that a cluster's pools use, in the order of the pools.
+func CredentialUses(cluster *provv1.Cluster) []CredentialUse {
+	var uses []CredentialUse
+	for i := range pools(cluster) {
+		pool := &pools(cluster)[i]
+		config, ours := configRef(pool)
+		if reference := effectiveCredential(cluster, pool); ours && reference != "" {
+			uses = append(uses, CredentialUse{reference, config})
+		}
+	}
+	return uses
+}
+
 // CredentialSecret returns the Secret of a reference to a cloud credential. Only the prefix "cattle-global-data:" names
 // another namespace. Any other reference is a name in the cluster's namespace.
 // (docs/wire/secrets.md#cloud-credentials.)

@@ -61,6 +61,18 @@ const (
 	ReasonPoolRollOut Reason = "PoolRollOut"
 )
 
+// Reasons of Events on the Secret of a cloud credential.
+const (
+	// ReasonCredentialAccepted: the cloud accepts the credential.
+	ReasonCredentialAccepted Reason = "CredentialAccepted"
+	// ReasonCredentialRejected: the cloud does not accept the credential.
+	ReasonCredentialRejected Reason = "CredentialRejected"
+	// ReasonCredentialExpired: the credential has expired.
+	ReasonCredentialExpired Reason = "CredentialExpired"
+	// ReasonCredentialUnchecked: the cloud gave no answer about the credential.
+	ReasonCredentialUnchecked Reason = "CredentialUnchecked"
+)
+
 // Reasons of steps of machines (Step): Events on a provisioning Cluster.
 const (
 	// ReasonMachineCreated: machines were created.

@@ -164,6 +164,8 @@ var conditions = Names{
 		{"Cluster", "Stalled", Differs, "It is `True` while a user must act, for example because the spec is refused."},
 		{"Cluster", "FleetCluster", Added,
 			"It is `False` while Fleet does not get the Cluster as its spec asks ([fleet.md](fleet.md))."},
+		{"Cluster", "CloudCredentialValid", Added,
+			"It says whether the clouds accept the credentials ([drivers.md](drivers.md#check-a-credential))."},
 		{"Cluster", "ClusterAutoscalerDeploymentReady", Absent, "Drover runs no autoscaler."},
 		{"RKEControlPlane", "Ready Reconciled Stable Provisioned Bootstrapped ScalingUp ScalingDown RollingOut " +
 			"Removed Waiting Pending Updated", Works, ""},
