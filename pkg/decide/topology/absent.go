@@ -77,10 +77,13 @@ func absentKind(in Input, kind schema.GroupKind, at *field.Path, pool string, ex
 	}
 	return []absence{{at: at, value: kind.Kind,
 		what: "no CustomResourceDefinition of group " + kind.Group + " has this kind",
-		remedy: "install the infrastructure provider of Cluster API that defines it, for example with " +
-			"clusterctl init " +
-			"--infrastructure NAME, or correct apiVersion and kind", pool: pool, tolerated: exists}}
+		remedy: "install the infrastructure provider of Cluster API that defines it: " + InstallProvider +
+			", or correct apiVersion and kind", pool: pool, tolerated: exists}}
 }
+
+// InstallProvider is the command that installs an infrastructure provider. `clusterctl init` would also install a core,
+// which Drover has with --capi=embedded.
+const InstallProvider = "clusterctl generate provider --infrastructure NAME | kubectl apply -f -"
 
 // ProviderKinds returns the kinds of other infrastructure providers that a cluster names, without duplicates.
 func ProviderKinds(cluster *provv1.Cluster) []schema.GroupKind {

@@ -86,8 +86,8 @@ func TestValidate_NamesAnAbsentProvider(t *testing.T) {
 	in.Unserved = kinds
 	got := topology.Validate(in)
 	want := []string{"spec.rkeConfig.infrastructureRef.kind: Not found: \"AWSCluster\": no CustomResourceDefinition " +
-		"of " +
-		"group " + group + " has this kind; install the infrastructure provider",
+		"of group " + group + " has this kind; install the infrastructure provider of Cluster API that defines it: " +
+		"clusterctl generate provider --infrastructure NAME | kubectl apply -f -, or correct apiVersion and kind",
 		"spec.rkeConfig.machinePools[0].machineConfigRef.kind: Not found: \"AWSMachineTemplate\": no " +
 			"CustomResourceDefinition of group " + group + " has this kind, which pool pool1 uses; install the " +
 			"infrastructure provider of Cluster API"}

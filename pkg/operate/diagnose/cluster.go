@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // Names of conditions that the links read.
@@ -99,9 +100,8 @@ func (w *World) driver() Link {
 		if said == nil { // the cluster is older than the loss of its provider
 			said = conditions.Get(w.Cluster.Status.Conditions, planner.ConditionConfigurationUnderstood)
 		}
-		return l.broken("the API server does not serve the kind", "install the provider: clusterctl init "+
-			"--infrastructure "+
-			"NAME", "or correct apiVersion and kind in the Cluster").saying(said).
+		return l.broken("the API server does not serve the kind", "install the provider: "+
+			topology.InstallProvider, "or correct apiVersion and kind in the Cluster").saying(said).
 			until("the definition of the kind", "CustomResourceDefinition", "Cluster")
 	}
 	if why := w.Unread["nodedrivers"]; why != "" {

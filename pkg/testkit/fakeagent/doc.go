@@ -3,7 +3,7 @@
 //
 //	Jobs     The World completes each provisioning or removal Job at once. It leaves what rancher-machine in the pod
 //	         would leave: the state Secret with the machine's addresses, and the Job's status. No pod runs, and no Job
-//	         controller may run.
+//	         controller may run. Machines of other providers have no Job: Boot and PowerOff are their hosts.
 //	Agents   Once its Job is done, a machine follows its plan Secret by the agents' protocol. It applies a plan by
 //	         recording its checksum, reports output and probes, and runs periodic instructions such as
 //	         capture-kubeconfig. If the plan installs the agent inside the cluster, that agent runs too. It is

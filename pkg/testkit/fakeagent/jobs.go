@@ -117,7 +117,7 @@ func ended(job *batchv1.Job) bool {
 
 // makeMachine does what the driver does: it creates a host with an address and writes the state Secret.
 func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, args jobArguments) error {
-	made, err := w.machineFor(owner, args)
+	made, err := w.machineFor(owner, args.hostname)
 	if err != nil {
 		return err
 	}
@@ -128,13 +128,7 @@ func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, arg
 	if err := w.saveState(ctx, owner.Namespace, args.stateSecret, archive); err != nil {
 		return err
 	}
-	w.mutex.Lock()
-	made.boots = time.Now().Add(w.opts.Boot)
-	w.mutex.Unlock()
-	w.opts.Log("fakeagent: machine %s exists at %s", args.instance, made.address)
-	if secret, found := w.planSecretOf(owner); found {
-		w.plans.AddAfter(secret, w.opts.Boot)
-	}
+	w.start(made)
 	return nil
 }
 

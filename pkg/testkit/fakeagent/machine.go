@@ -17,7 +17,10 @@ type machine struct {
 	address string
 	// hostname is the host's own name. A plan may give the node another name.
 	hostname string
-	// boots is the time from which the agent runs. It is zero until the Job that creates the machine is about to end.
+	// providerID is the ID that another provider gave the host, or "" on a host of Drover's drivers.
+	providerID string
+	// boots is the time from which the agent runs. It is zero until the Job that creates the machine is about to end,
+	// or until Boot.
 	boots time.Time
 	// silent machines exist but do nothing, as after a power failure.
 	silent bool
@@ -59,9 +62,37 @@ func (w *World) Machines(namespace string) map[string]Machine {
 	return out
 }
 
-// Remove removes a host as a person does in the cloud, without the driver.
+// Remove removes a host as a cloud does, without a Job.
 func (w *World) Remove(namespace, name string) {
 	w.dropMachine(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// Boot creates the host of a Cluster API Machine that another provider made, once, and starts its agent. Its Node gets
+// the provider ID if its plan leaves that to the provider's cloud controller manager. Such a host has no Job.
+func (w *World) Boot(owner types.NamespacedName, providerID string) error {
+	m, err := w.machineFor(owner, owner.Name)
+	if err != nil {
+		return err
+	}
+	w.mutex.Lock()
+	booted := !m.boots.IsZero()
+	m.providerID = providerID
+	w.mutex.Unlock()
+	if !booted {
+		w.start(m)
+	}
+	return nil
+}
+
+// start starts the agent of a host.
+func (w *World) start(m *machine) {
+	w.mutex.Lock()
+	m.boots = time.Now().Add(w.opts.Boot)
+	w.mutex.Unlock()
+	w.opts.Log("fakeagent: machine %s exists at %s", m.hostname, m.address)
+	if secret, found := w.planSecretOf(m.owner); found {
+		w.plans.AddAfter(secret, w.opts.Boot)
+	}
 }
 
 // Silence stops a host's agent and its API, as a power failure does. Wake starts them again.
@@ -92,7 +123,7 @@ func (w *World) setSilent(namespace, name string, silent bool) {
 
 // machineFor returns the host of a Cluster API Machine, and creates it at first use. Handling a Job twice must not
 // create two hosts.
-func (w *World) machineFor(owner types.NamespacedName, args jobArguments) (*machine, error) {
+func (w *World) machineFor(owner types.NamespacedName, hostname string) (*machine, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if m := w.machines[owner]; m != nil {
@@ -102,7 +133,7 @@ func (w *World) machineFor(owner types.NamespacedName, args jobArguments) (*mach
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{owner: owner, address: address, hostname: args.hostname}
+	m := &machine{owner: owner, address: address, hostname: hostname}
 	w.machines[owner] = m
 	return m, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,12 @@ func configOf(p plan.NodePlan) nodeConfig {
 
 func (c nodeConfig) withoutAPI() bool { return c.values["disable-apiserver"] == true }
 
+// leavesCloud reports whether another program gives the Node its provider ID: the provider's cloud controller manager.
+func (c nodeConfig) leavesCloud() bool {
+	return slices.Contains(c.list("cloud-provider-name"), "external") ||
+		slices.Contains(c.list("kubelet-arg"), "cloud-provider=external")
+}
+
 func (c nodeConfig) list(key string) []string {
 	switch value := c.values[key].(type) {
 	case string:
@@ -76,7 +83,8 @@ func (c nodeConfig) list(key string) []string {
 	}
 }
 
-// nodeOf returns the Node that the kubelet and the distribution's cloud controller would create for a machine.
+// nodeOf returns the Node that the kubelet and a cloud controller would create for a machine. The cloud controller is
+// the provider's if the plan leaves that to it, and otherwise the distribution's.
 func nodeOf(m *machine, r roles, config nodeConfig, now time.Time) *corev1.Node {
 	name := m.hostname
 	if names := config.list("node-name"); len(names) > 0 {
@@ -97,6 +105,9 @@ func nodeOf(m *machine, r roles, config nodeConfig, now time.Time) *corev1.Node 
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       corev1.NodeSpec{ProviderID: config.runtime + "://" + name},
+	}
+	if config.leavesCloud() {
+		node.Spec.ProviderID = m.providerID
 	}
 	for _, text := range config.list("node-taint") {
 		node.Spec.Taints = append(node.Spec.Taints, taintOf(text))

@@ -97,7 +97,7 @@ var situations = map[string]situation{
 `,
 		condition: ofCluster(provv1.ConditionRKECluster), reason: "SpecRefused",
 		words: []string{"spec.rkeConfig.machinePools[0].machineConfigRef.kind", "NowhereMachineTemplate",
-			"clusterctl init"},
+			"clusterctl generate provider"},
 	},
 	"missing provider of the cluster": {
 		manifest: clusterManifest + `  rkeConfig:
@@ -107,7 +107,7 @@ var situations = map[string]situation{
        machineConfigRef: {kind: SimConfig, name: good}}
 ` + config,
 		condition: ofCluster(provv1.ConditionRKECluster), reason: "SpecRefused",
-		words: []string{"spec.rkeConfig.infrastructureRef.kind", "NowhereCluster", "clusterctl init"},
+		words: []string{"spec.rkeConfig.infrastructureRef.kind", "NowhereCluster", "clusterctl generate provider"},
 	},
 	"refused host": {
 		name: "unlucky",

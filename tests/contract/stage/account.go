@@ -32,7 +32,7 @@ const tokenTTL = 6 * time.Hour
 // API. See AccountKubeconfig.
 func AccountConfig(t *testing.T, capi server.CAPIMode) *rest.Config {
 	t.Helper()
-	return chartAccount(t, plane.Running(t), capi)
+	return chartAccount(t, plane.Running(t), capi, nil)
 }
 
 // AccountKubeconfig returns the path of a kubeconfig with the chart's account, for a Drover in a separate process. The
@@ -55,9 +55,9 @@ func AccountKubeconfig(t *testing.T) string {
 }
 
 // chartAccount creates the chart's account, its rights and its API priority in a management plane, if they do not
-// exist. It returns a client configuration for the account. At its end, the test fails for all rejected requests of the
-// account.
-func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode) *rest.Config {
+// exist. The core also gets the rights on the kinds of providers, by their API groups. chartAccount returns a client
+// configuration for the account. At its end, the test fails for all rejected requests of the account.
+func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode, providers []string) *rest.Config {
 	t.Helper()
 	admin := p.RESTConfig()
 	admin.UserAgent, admin.QPS = "contract-tests", -1
@@ -65,8 +65,13 @@ func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	extra := []any{}
+	for _, group := range providers {
+		extra = append(extra, map[string]any{"apiGroup": group})
+	}
 	objects, err := charts.Objects(filepath.Join(plane.Root(t), "charts", "drover"), charts.Release{}, map[string]any{
 		"server": map[string]any{"url": "https://drover.test", "capi": string(capi), "crds": "install"},
+		"rbac":   map[string]any{"extraProviders": extra},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -73,6 +73,9 @@ type Settings struct {
 	CAPI server.CAPIMode
 	// CoreWrites selects how that core writes. The default is DROVER_TEST_CORE_WRITES, or else that of drover server.
 	CoreWrites server.CoreWrites
+	// Providers are the API groups of other infrastructure providers, as the chart's value rbac.extraProviders has them.
+	// The plane must have the controller that aggregates roles.
+	Providers []string
 	// Transport, if not nil, wraps the transport of Drover's clients.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// Machines, if not nil, changes the behavior of machines.
@@ -260,7 +263,7 @@ func (st *Stage) account(s Settings) *rest.Config {
 	if s.Admission {
 		return st.Config("")
 	}
-	return chartAccount(st.t, cmp.Or(st.plane, plane.Running(st.t)), s.CAPI)
+	return chartAccount(st.t, cmp.Or(st.plane, plane.Running(st.t)), s.CAPI, s.Providers)
 }
 
 // dial connects cluster agents to Server, whatever the address of its predecessor, or to the address in their manifest.
