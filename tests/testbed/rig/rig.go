@@ -44,6 +44,8 @@ type Options struct {
 	Cache string
 	// Versions of Kubernetes for which installer images are needed, as v1.36.3+k3s1.
 	Versions []string
+	// CloudInit selects machines that Debian's cloud-init sets up, as ServeEC2 needs.
+	CloudInit bool
 	// Log receives progress messages.
 	Log io.Writer
 	// Owner, if set, is the owner of files that a user of the rig reads or removes. The default is root.
@@ -65,6 +67,7 @@ type Rig struct {
 
 	api        *labAPI
 	s3         *S3
+	ec2        *EC2
 	supervisor *supervise.Supervisor
 	// disruptions are the counts of servers that KillPlane ended.
 	disruptions disruptions.Counts
@@ -88,7 +91,11 @@ func Start(ctx context.Context, options Options) (*Rig, error) {
 }
 
 func (r *Rig) start(ctx context.Context) error {
-	image, err := lab.EnsureImage(ctx, r.Cache, r.buildLog("image"))
+	ensureImage := lab.EnsureImage
+	if r.CloudInit {
+		ensureImage = lab.EnsureCloudInitImage
+	}
+	image, err := ensureImage(ctx, r.Cache, r.buildLog("image"))
 	if err != nil {
 		return err
 	}
