@@ -151,7 +151,7 @@ func because(cause string) string {
 	if cause == "" {
 		return ""
 	}
-	return ": " + strings.TrimSuffix(Shown(cause), ".")
+	return ": " + strings.TrimSuffix(explained(cause, Shown(cause)), ".")
 }
 
 // longestOutput is how much of a driver's output users see, in bytes.
@@ -258,7 +258,7 @@ func creating(s Snapshot, d Decision, blocker string) Decision {
 }
 
 func failCreate(s Snapshot, d Decision, cause string) Decision {
-	message := fmt.Sprintf("Creating %s failed: %s", describe(s.Machine), cause)
+	message := fmt.Sprintf("Creating %s failed: %s", describe(s.Machine), explained(cause, cause))
 	d.Status.JobName = CreateJobName(s.Machine.Name)
 	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonCreateError, cause
 	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionFalse, rkev1.ReasonCreateError, message)

@@ -141,6 +141,14 @@ func (l *Lab) MachineNamespace(machine string) string { return l.machineNamespac
 // name exists, Create returns it and boots it if it should run. A caller that lost the answer can therefore retry. The
 // tag may be empty.
 func (l *Lab) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
+	return l.CreateAnnounced(ctx, name, authorizedKey, tag, func(Machine) {})
+}
+
+// CreateAnnounced is Create for a caller that needs the address of a new machine before its first boot. announce gets
+// the machine then, and must not call the lab.
+func (l *Lab) CreateAnnounced(ctx context.Context, name, authorizedKey, tag string, announce func(Machine)) (Machine,
+	error,
+) {
 	if !validName.MatchString(name) {
 		return Machine{}, fmt.Errorf("%w: machine name %q: use lower-case letters, digits and dashes, at most 63",
 			ErrInvalid, name)
@@ -175,6 +183,7 @@ func (l *Lab) Create(ctx context.Context, name, authorizedKey, tag string) (Mach
 		return Machine{}, err
 	}
 	l.machines[name] = m
+	announce(*m)
 	if err := l.boot(ctx, m); err != nil {
 		return Machine{}, err
 	}

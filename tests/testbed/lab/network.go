@@ -95,6 +95,12 @@ func (l *Lab) makeNetwork(ctx context.Context) error {
 	return l.network().Make(ctx)
 }
 
+// AddAddress gives everything that manages machines another address, which machines reach through their default route.
+func (l *Lab) AddAddress(ctx context.Context, address netip.Addr) error {
+	prefix := netip.PrefixFrom(address, address.BitLen())
+	return ip(ctx, "-n", l.namespace, "addr", "replace", prefix.String(), "dev", bridge)
+}
+
 func (l *Lab) network() Network { return Network{Namespace: l.namespace} }
 
 // linkName returns the name of a machine's veth end in the lab's namespace. It is a hash of the machine's name, because

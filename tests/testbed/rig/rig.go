@@ -47,6 +47,8 @@ type Options struct {
 	// Installers are paths of real distributions (installer.Open), which replace the stand-in of the same name. A rig
 	// keeps a copy and uses it in later runs.
 	Installers []string
+	// CloudInit selects machines that Debian's cloud-init sets up, as ServeEC2 needs.
+	CloudInit bool
 	// Log receives progress messages.
 	Log io.Writer
 	// Owner, if set, is the owner of files that a user of the rig reads or removes. The default is root.
@@ -69,6 +71,7 @@ type Rig struct {
 	releases   []keptRelease
 	api        *labAPI
 	s3         *S3
+	ec2        *EC2
 	supervisor *supervise.Supervisor
 	// disruptions are the counts of servers that KillPlane ended.
 	disruptions disruptions.Counts
@@ -95,7 +98,11 @@ func Start(ctx context.Context, options Options) (*Rig, error) {
 }
 
 func (r *Rig) start(ctx context.Context) error {
-	image, err := lab.EnsureImage(ctx, r.Cache, r.buildLog("image"))
+	ensureImage := lab.EnsureImage
+	if r.CloudInit {
+		ensureImage = lab.EnsureCloudInitImage
+	}
+	image, err := ensureImage(ctx, r.Cache, r.buildLog("image"))
 	if err != nil {
 		return err
 	}

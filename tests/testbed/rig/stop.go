@@ -36,6 +36,10 @@ func (r *Rig) Stop(ctx context.Context) error {
 		r.api.close()
 		r.api = nil
 	}
+	if r.ec2 != nil {
+		r.ec2.close()
+		r.ec2 = nil
+	}
 	if r.Lab != nil {
 		errs = append(errs, r.Lab.Stop(ctx))
 	}
