@@ -55,6 +55,7 @@ type Lab struct {
 	mu       sync.Mutex
 	machines map[string]*Machine
 	faults   []Fault
+	occurred []Fault
 	held     *Hold
 }
 
