@@ -8,7 +8,7 @@ import (
 type program struct{ url, checksum string }
 
 // vendor is a driver that its vendor offers for download. It is not active on a new installation, so that Drover
-// downloads nothing that nobody uses.
+// downloads only drivers in use.
 type vendor struct {
 	name string
 	// programs are the downloads, by architecture.

@@ -26,7 +26,7 @@ func TestDecide_HostThatTheDriverCannotFind(t *testing.T) {
 			snapshot: interrupted, wantReady: unconfirmed, wantCreate: "False/CreateError", wantDelete: unconfirmed,
 			wantFailure: rkev1.ReasonDeleteError, wantWait: "another attempt",
 		},
-		"the Job is gone, so nobody knows how the driver ended": {
+		"the Job is gone, and with it how the driver ended": {
 			snapshot:  with(interrupted, func(s *machinejob.Snapshot) { s.Create = machinejob.JobState{} }),
 			wantReady: unconfirmed, wantCreate: "False/CreateError", wantDelete: unconfirmed,
 			wantFailure: rkev1.ReasonDeleteError, wantWait: "another attempt",
