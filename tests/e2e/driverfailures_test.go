@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// sequences run in every test, and allSequences with DROVER_TEST_ALL. atOnce of them run at the same time.
-	sequences, allSequences, atOnce = 4, 50, 4
+	// sequences run in every test, and allSequences with DROVER_TEST_ALL. At most sequencesAtOnce run at the same time.
+	sequences, allSequences, sequencesAtOnce = 4, 50, 4
 	// sequenceTimeout limits one step of a sequence. A failed Job that removes a machine is repeated after a minute.
 	sequenceTimeout = 10 * time.Minute
 	mostMachines    = 2
@@ -57,7 +57,7 @@ func TestDriverFailures(t *testing.T) {
 	var hangs sync.WaitGroup
 	hangs.Go(func() { w.endHangs(ctx) })
 	var running sync.WaitGroup
-	free := make(chan struct{}, atOnce)
+	free := make(chan struct{}, sequencesAtOnce)
 	for seed := range count {
 		running.Go(func() {
 			free <- struct{}{}
