@@ -46,7 +46,7 @@ var faultsOf = map[string][]lab.Mode{
 
 // TestDriverFailures scales pools while their node driver fails in every way. In the end, the cloud must have exactly
 // the machines that are wanted, and after the deletion of the Cluster none. Each seed decides a sequence, which has a
-// namespace of its own. The machines never run Kubernetes, because their clusters have no server.
+// namespace of its own. The machines never run Kubernetes, because the credential of the servers does not exist.
 func TestDriverFailures(t *testing.T) {
 	w := newWorld(t, "failures", "v1.36.3+k3s1")
 	count := sequences
@@ -184,7 +184,8 @@ func (s *sequence) begin() error {
 
 func (s *sequence) apply(quantity int) error {
 	s.steps = append(s.steps, fmt.Sprintf("create with %d", quantity))
-	text := string(manifest(s.name, "v1.36.3+k3s1", pool{"server", 0, "ec"}, pool{"worker", quantity, "w"}))
+	text := string(manifest(s.name, "v1.36.3+k3s1", pool{"server", 1, "ec"}, pool{"worker", quantity, "w"}))
+	text = strings.Replace(text, "{name: server,", "{name: server, cloudCredentialSecretName: absent,", 1)
 	text = strings.ReplaceAll(text, "namespace: "+namespace, "namespace: "+s.name)
 	text = strings.ReplaceAll(text, cloudCredential.Namespace+":"+cloudCredential.Name, "cloud")
 	return s.Apply(s.ctx, []byte(text))
@@ -208,6 +209,9 @@ func (s *sequence) settles(wanted int) error {
 		}
 		for i := range hosts.Items {
 			host := &hosts.Items[i]
+			if !strings.HasPrefix(host.GetName(), s.name+"-worker-") {
+				continue
+			}
 			if conditionOf(host, "Ready") != "True" || host.GetDeletionTimestamp() != nil {
 				return fmt.Errorf("%s is not ready, or is being deleted: %v", host.GetName(), host.Object["status"])
 			}
