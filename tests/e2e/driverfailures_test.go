@@ -29,6 +29,9 @@ const (
 	// sequenceTimeout limits one step of a sequence. A failed Job that removes a machine is repeated after a minute.
 	sequenceTimeout = 10 * time.Minute
 	mostMachines    = 2
+
+	// serverPart and workerPart are in the names of the machines of the two pools.
+	serverPart, workerPart = "-server-", "-worker-"
 )
 
 var (
@@ -46,7 +49,7 @@ var faultsOf = map[string][]lab.Mode{
 
 // TestDriverFailures scales pools while their node driver fails in every way. In the end, the cloud must have exactly
 // the machines that are wanted, and after the deletion of the Cluster none. Each seed decides a sequence, which has a
-// namespace of its own. The machines never run Kubernetes, because the credential of the servers does not exist.
+// namespace of its own. The machines never run Kubernetes, because the driver hangs before it creates a server.
 func TestDriverFailures(t *testing.T) {
 	w := newWorld(t, "failures", "v1.36.3+k3s1")
 	count := sequences
@@ -84,33 +87,40 @@ func TestDriverFailures(t *testing.T) {
 	t.Logf("faults that occurred: %v", counts)
 }
 
-// endHangs ends hanging drivers as an administrator does who does not wait for the deadline of their Jobs.
+// endHangs ends drivers of workers that hang, as an administrator does who does not wait for the deadline of their Jobs.
 func (w *world) endHangs(ctx context.Context) {
-	const end = `{"spec":{"activeDeadlineSeconds":1}}`
 	for ended := 0; ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
 		occurred := w.Lab.Occurred()
 		for ; ended < len(occurred); ended++ {
 			fault := occurred[ended]
-			if fault.Mode != lab.Hangs {
+			if fault.Mode != lab.Hangs || strings.Contains(fault.Machine, serverPart) {
 				continue
 			}
-			jobs, err := w.objects.Resource(jobsResource).List(ctx, metav1.ListOptions{})
-			if err != nil {
+			if err := w.endJob(ctx, fault.Machine, fault.Action == lab.Delete); err != nil {
 				break // the next turn tries again
-			}
-			for _, job := range jobs.Items {
-				removes := strings.Contains(job.GetName(), "-remove-")
-				if job.GetAnnotations()[machinejob.InfraMachineAnnotation] == fault.Machine &&
-					removes == (fault.Action == lab.Delete) {
-					_, err := w.objects.Resource(jobsResource).Namespace(job.GetNamespace()).Patch(ctx, job.GetName(),
-						types.MergePatchType, []byte(end), metav1.PatchOptions{})
-					if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-						w.t.Errorf("end hanging Job %s: %v", job.GetName(), err)
-					}
-				}
 			}
 		}
 	}
+}
+
+// endJob ends the Job that creates or removes a machine, with the command that Drover shows.
+func (w *world) endJob(ctx context.Context, machine string, removes bool) error {
+	jobs, err := w.objects.Resource(jobsResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs.Items {
+		if job.GetAnnotations()[machinejob.InfraMachineAnnotation] != machine ||
+			removes != strings.Contains(job.GetName(), "-remove-") {
+			continue
+		}
+		_, err := w.objects.Resource(jobsResource).Namespace(job.GetNamespace()).Patch(ctx, job.GetName(),
+			types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // sequence is the life of one cluster whose driver fails.
@@ -156,7 +166,7 @@ func (s *sequence) fail(times int) {
 		action := []string{lab.Check, lab.Create, lab.Create, lab.Delete, lab.Delete}[s.random.IntN(5)]
 		modes := faultsOf[action]
 		mode := modes[s.random.IntN(len(modes))]
-		s.Lab.Inject(lab.Fault{Action: action, Machine: s.name + "-*", Mode: mode,
+		s.Lab.Inject(lab.Fault{Action: action, Machine: s.name + workerPart + "*", Mode: mode,
 			Message: "QuotaExceeded: the account may not have more machines"})
 		s.steps = append(s.steps, strings.TrimSpace("fault "+action+" "+string(mode)))
 	}
@@ -184,8 +194,8 @@ func (s *sequence) begin() error {
 
 func (s *sequence) apply(quantity int) error {
 	s.steps = append(s.steps, fmt.Sprintf("create with %d", quantity))
+	s.Lab.Inject(lab.Fault{Action: lab.Check, Machine: s.name + serverPart + "*", Mode: lab.Hangs})
 	text := string(manifest(s.name, "v1.36.3+k3s1", pool{"server", 1, "ec"}, pool{"worker", quantity, "w"}))
-	text = strings.Replace(text, "{name: server,", "{name: server, cloudCredentialSecretName: absent,", 1)
 	text = strings.ReplaceAll(text, "namespace: "+namespace, "namespace: "+s.name)
 	text = strings.ReplaceAll(text, cloudCredential.Namespace+":"+cloudCredential.Name, "cloud")
 	return s.Apply(s.ctx, []byte(text))
@@ -209,7 +219,7 @@ func (s *sequence) settles(wanted int) error {
 		}
 		for i := range hosts.Items {
 			host := &hosts.Items[i]
-			if !strings.HasPrefix(host.GetName(), s.name+"-worker-") {
+			if !strings.HasPrefix(host.GetName(), s.name+workerPart) {
 				continue
 			}
 			if conditionOf(host, "Ready") != "True" || host.GetDeletionTimestamp() != nil {
@@ -244,6 +254,9 @@ func (s *sequence) delete() error {
 		return err
 	}
 	if err := s.await(func() error {
+		if err := s.endServer(); err != nil {
+			return err
+		}
 		if made := s.made(); len(made) > 0 {
 			return fmt.Errorf("the cloud still has %v", made)
 		}
@@ -263,7 +276,17 @@ func (s *sequence) delete() error {
 	}); err != nil {
 		return err
 	}
-	s.Lab.Withdraw(s.name + "-*")
+	s.Lab.Withdraw(s.name + workerPart + "*")
+	return nil
+}
+
+// endServer ends the driver that hangs before it creates the server.
+func (s *sequence) endServer() error {
+	for _, fault := range s.Lab.Occurred() {
+		if strings.HasPrefix(fault.Machine, s.name+serverPart) {
+			return s.endJob(s.ctx, fault.Machine, false)
+		}
+	}
 	return nil
 }
 
