@@ -25,7 +25,7 @@ import (
 
 const (
 	// sequences run in every test, and allSequences with DROVER_TEST_ALL. At most sequencesAtOnce run at the same time.
-	sequences, allSequences, sequencesAtOnce = 4, 50, 4
+	sequences, allSequences, sequencesAtOnce = 4, 50, 10
 	// sequenceTimeout limits one step of a sequence. A failed Job that removes a machine is repeated after a minute.
 	sequenceTimeout = 10 * time.Minute
 	mostMachines    = 2
@@ -136,7 +136,7 @@ func (s *sequence) run() error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	wanted := s.random.IntN(mostMachines + 1)
+	wanted := 1 + s.random.IntN(mostMachines)
 	s.fail(2)
 	if err := s.apply(wanted); err != nil {
 		return err
