@@ -68,15 +68,21 @@ func (o *serverOptions) planeAddress() string {
 }
 
 // machineImages runs the entrypoint of the rancher-machine image as a local program. rancher-machine is in the same
-// folder.
+// folder. mkisofs, which only the driver vmwarevsphere calls, may be there.
 func machineImages(entrypoint string) []managementplane.Image {
+	files := map[string]string{}
+	for _, name := range []string{"rancher-machine", "mkisofs"} {
+		program := filepath.Join(filepath.Dir(entrypoint), name)
+		if _, err := os.Stat(program); err == nil || name == "rancher-machine" {
+			files["/usr/local/bin/"+name] = program
+		}
+	}
 	return []managementplane.Image{{
 		Match: "*rancher/machine:*", Program: entrypoint, WorkingDir: "/home/machine", User: 1000,
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/machine",
 		},
-		Files: map[string]string{"/usr/local/bin/rancher-machine": filepath.Join(filepath.Dir(entrypoint),
-			"rancher-machine")},
+		Files: files,
 	}}
 }
 

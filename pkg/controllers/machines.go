@@ -25,10 +25,10 @@ const (
 	removeDeadline = time.Hour
 )
 
-// registerNodeDriver also creates the built-in drivers and restores their definitions at every start.
+// registerNodeDriver also creates the seeded drivers, and restores the definitions of the built-in ones at every start.
 func (d Deps) registerNodeDriver(ctx context.Context) error {
 	drivers := d.Clients.Management.NodeDriver()
-	if err := nodedriver.Seed(drivers); err != nil {
+	if err := nodedriver.Seed(drivers, runtime.GOARCH); err != nil {
 		return err
 	}
 	return nodedriver.Register(ctx, nodedriver.Deps{

@@ -229,7 +229,8 @@ func (h *handler) gatherState(s *machinejob.Snapshot) error {
 	}
 	if state != nil {
 		content := state.Data[rkev1.MachineStateKey]
-		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0, Holds: machinejob.StateHolds(content)}
+		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0,
+			Holds: machinejob.StateHolds(content), Unidentified: !machinejob.StateIdentifies(content)}
 	}
 	return nil
 }
@@ -331,6 +332,14 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 		}
 	}
 	slices.SortFunc(s.Removes, func(a, b machinejob.JobState) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	if s.Create.Phase == machinejob.PhaseAbsent {
+		name := machinejob.CreateJobName(s.Machine.Name)
+		pods, err := h.pods.GetByIndex(indexPodsByJob, s.Machine.Namespace+"/"+name)
+		if err != nil {
+			return fmt.Errorf("list pods of Job %s/%s: %w", s.Machine.Namespace, name, err)
+		}
+		s.Create = machinejob.ObservePods(name, pods)
+	}
 	return nil
 }
 

@@ -426,7 +426,7 @@ func TestStory_DriversBecomeKinds(t *testing.T) { tell(t, driversBecomeKinds) }
 
 func driversBecomeKinds(w *world) {
 	w.Helper()
-	must(w.T, nodedriver.Seed(w.c.Management.NodeDriver()))
+	must(w.T, nodedriver.Seed(w.c.Management.NodeDriver(), "amd64"))
 	w.run()
 	want := []string{
 		"Amazonec2Config", "Amazonec2Machine", "Amazonec2MachineTemplate", "AzureConfig", "AzureMachine",

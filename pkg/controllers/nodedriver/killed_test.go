@@ -140,7 +140,7 @@ func (s *story) start() {
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
 	must(s.T, err)
 	s.stop = c.Stop
-	if err := Seed(c.Management.NodeDriver()); err != nil {
+	if err := Seed(c.Management.NodeDriver(), "amd64"); err != nil {
 		s.Log("the manager cannot seed drivers:", err)
 		return
 	}

@@ -164,7 +164,7 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 	play(t, prepare, func(s *story) {
 		for name, want := range map[string][2]string{
 			"page":   {"Downloaded", "must be an ELF program"},
-			"liar":   {"Downloaded", "spec.checksum: the driver's checksum is"},
+			"liar":   {"Downloaded", "compare it with the vendor's"},
 			"chatty": {"Installed", "is not a driver"}, "silent": {"Installed", "exit status 1"},
 			"hostile": {"Installed", "unreadable"},
 		} {
@@ -338,7 +338,7 @@ func TestSeed_IsRepeatable(t *testing.T) {
 	play(t, nil, func(s *story) {
 		client := s.user.Management.NodeDriver()
 		for range 2 {
-			must(t, Seed(client))
+			must(t, Seed(client, "amd64"))
 		}
 		s.elapse(time.Minute)
 		s.expect("amazonec2", mgmtv3.NodeDriverConditionInstalled, "True", "")
@@ -347,6 +347,26 @@ func TestSeed_IsRepeatable(t *testing.T) {
 		}
 		if _, has := s.fields("nodeconfig")["azureConfig"]; !has {
 			s.Error("the list of drivers lacks azure")
+		}
+	})
+}
+
+// The driver of a vendor is downloaded only after its activation. Drover keeps the version that an administrator chose.
+func TestSeed_VendorsDriver(t *testing.T) {
+	play(t, nil, func(s *story) {
+		client := s.user.Management.NodeDriver()
+		must(t, Seed(client, "amd64"))
+		s.elapse(time.Minute)
+		if ran := s.ran.Load(); ran != 0 || s.fields("linodeconfig") != nil || len(s.kinds("linode")) > 0 {
+			s.Errorf("an inactive driver was installed: %d Jobs", ran)
+		}
+		url := secure("linode").URL
+		s.edit("linode", `{"spec":{"active":true,"url":"`+url+`","checksum":"`+checksum+`"}}`)
+		s.elapse(time.Minute)
+		s.expect("linode", mgmtv3.NodeDriverConditionInstalled, "True", "")
+		must(t, Seed(client, "amd64"))
+		if got := s.driver("linode").Spec; got.URL != url || !got.Active {
+			s.Errorf("the administrator's choice is lost: %+v", got)
 		}
 	})
 }

@@ -18,8 +18,9 @@ type SeedClient interface {
 }
 
 // Seed creates the NodeDrivers that are compiled into rancher-machine and restores their definitions. It keeps whether
-// a driver is active. The server calls it at every start, before the controllers.
-func Seed(client SeedClient) error {
+// a driver is active. It also creates those of vendors, for the architecture of the server. It never changes these,
+// because an administrator may use another version. The server calls it at every start, before the controllers.
+func Seed(client SeedClient, arch string) error {
 	for _, seed := range driverschema.Seeds() {
 		existing, err := client.Get(seed.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -38,6 +39,15 @@ func Seed(client SeedClient) error {
 		}
 		if _, err := client.Update(next); err != nil && !apierrors.IsConflict(err) {
 			return fmt.Errorf("write NodeDriver %s: %w", seed.Name, err)
+		}
+	}
+	for _, seed := range driverschema.VendorSeeds(arch) {
+		_, err := client.Get(seed.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = client.Create(seed)
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create NodeDriver %s: %w", seed.Name, err)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package driverjob
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -147,7 +146,7 @@ func read(job *State, checksum string) (*Result, string, error) {
 	}
 	if !driverschema.SameSHA256(checksum, download.SHA256) {
 		return nil, mgmtv3.NodeDriverConditionDownloaded,
-			fmt.Errorf("spec.checksum: the driver's checksum is %s, want %s", download.SHA256, checksum)
+			errors.New(driverschema.WrongChecksum(download.SHA256, checksum))
 	}
 	flags, err := DecodeFlags(job.Flags)
 	if err != nil {

@@ -368,8 +368,8 @@ func TestDecide(t *testing.T) {
 			Decision{Failed: "Installed", Message: "the pod of the Job is gone, and its result is unknown", Run: 2}},
 		"another file": {[]State{with(job(1, machinejob.PhaseSucceeded, 0), func(s *State) {
 			s.Download, s.Flags = other.Encode(), flags
-		})}, Decision{Failed: "Downloaded", Message: "spec.checksum: the driver's checksum is " + other.SHA256 +
-			", want " + answer.SHA256, After: time.Minute}},
+		})}, Decision{Failed: "Downloaded", Message: driverschema.WrongChecksum(other.SHA256, answer.SHA256),
+			After: time.Minute}},
 		"a hostile answer": {[]State{with(job(1, machinejob.PhaseSucceeded, 0), func(s *State) {
 			s.Download, s.Flags = answer.Encode(), "x"
 		})}, Decision{Failed: "Installed", Message: "the answer of the driver is unreadable", After: time.Minute}},

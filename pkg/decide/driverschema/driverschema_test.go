@@ -281,6 +281,35 @@ func TestReseed_KeepsTheAdministratorsChoice(t *testing.T) {
 	}
 }
 
+// Drover must be able to verify each vendor's driver, and must download none of them before it is activated.
+func TestVendorSeeds(t *testing.T) {
+	builtin := map[string]bool{}
+	for _, seed := range driverschema.Seeds() {
+		builtin[seed.Name] = true
+	}
+	for arch, want := range map[string]string{
+		"amd64": "cloudca cloudscale harvester linode nutanix oci otc outscale packet pnap",
+		"arm64": "harvester linode", "s390x": "",
+	} {
+		var names []string
+		for _, driver := range driverschema.VendorSeeds(arch) {
+			names = append(names, driver.Name)
+			if err := driverschema.CheckSource(driver.Spec.URL, driver.Spec.Checksum); err != nil {
+				t.Errorf("%s: %v", driver.Name, err)
+			}
+			if _, err := driverschema.ParseMetadata(driver.Annotations); err != nil {
+				t.Errorf("%s: %v", driver.Name, err)
+			}
+			if driver.Spec.Active || driver.Spec.Builtin || driverschema.Wanted(driver) || builtin[driver.Name] {
+				t.Errorf("%s would be installed: %+v", driver.Name, driver.Spec)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %q, want %q", arch, got, want)
+		}
+	}
+}
+
 // TestCRDs_StatusMatchesTheGoType checks that the handwritten parts match the Go types of the controllers.
 func TestCRDs_StatusMatchesTheGoType(t *testing.T) {
 	machine := driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{})[1].Spec.Versions[0].Schema.OpenAPIV3Schema

@@ -15,7 +15,7 @@ type seed struct {
 	// active is the initial value. Later choices of the administrator are kept.
 	active, addCloudCredential bool
 
-	public, private, optional, defaults, aliases string
+	public, private, passwords, optional, defaults, aliases string
 }
 
 // seeds are the drivers in rancher-machine, with the content of their annotations
@@ -49,27 +49,33 @@ var seeds = []seed{
 func Seeds() []*mgmtv3.NodeDriver {
 	out := make([]*mgmtv3.NodeDriver, 0, len(seeds))
 	for _, s := range seeds {
-		annotations := map[string]string{}
-		for key, value := range map[string]string{
-			mgmtv3.PublicCredentialFieldsAnnotation:   s.public,
-			mgmtv3.PrivateCredentialFieldsAnnotation:  s.private,
-			mgmtv3.OptionalCredentialFieldsAnnotation: s.optional,
-			mgmtv3.DefaultsAnnotation:                 s.defaults,
-			mgmtv3.FileToFieldAliasesAnnotation:       s.aliases,
-		} {
-			if value != "" {
-				annotations[key] = value
-			}
-		}
-		out = append(out, &mgmtv3.NodeDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: annotations},
-			Spec: mgmtv3.NodeDriverSpec{
-				Active: s.active, AddCloudCredential: s.addCloudCredential, Builtin: true, DisplayName: s.name,
-				URL: LocalURL,
-			},
-		})
+		out = append(out, s.driver())
 	}
 	return out
+}
+
+// driver returns the NodeDriver of a seed.
+func (s seed) driver() *mgmtv3.NodeDriver {
+	annotations := map[string]string{}
+	for key, value := range map[string]string{
+		mgmtv3.PublicCredentialFieldsAnnotation:   s.public,
+		mgmtv3.PrivateCredentialFieldsAnnotation:  s.private,
+		mgmtv3.PasswordFieldsAnnotation:           s.passwords,
+		mgmtv3.OptionalCredentialFieldsAnnotation: s.optional,
+		mgmtv3.DefaultsAnnotation:                 s.defaults,
+		mgmtv3.FileToFieldAliasesAnnotation:       s.aliases,
+	} {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	return &mgmtv3.NodeDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: annotations},
+		Spec: mgmtv3.NodeDriverSpec{
+			Active: s.active, AddCloudCredential: s.addCloudCredential, Builtin: true, DisplayName: s.name,
+			URL: LocalURL,
+		},
+	}
 }
 
 // Reseed returns an existing NodeDriver with the values that the seed sets at every start, and whether that is a

@@ -45,3 +45,9 @@ func SameSHA256(checksum, sum string) bool {
 	checksum = strings.TrimSpace(checksum)
 	return len(checksum) != sha256Digits || strings.EqualFold(checksum, sum)
 }
+
+// WrongChecksum is the message for a download that is not the one of spec.checksum.
+func WrongChecksum(got, want string) string {
+	return "spec.checksum: the driver's checksum is " + got + ", want " + want + "; the file at spec.url is another " +
+		"one: compare it with the vendor's checksum, then correct spec.url or spec.checksum"
+}

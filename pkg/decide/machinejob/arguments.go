@@ -170,7 +170,7 @@ func amazonFields(fields map[string]any, managementCluster string) map[string]an
 // (docs/wire/machines.md#command-line: the order is the contract of the image's entrypoint).
 func createArguments(in Input) ([]string, map[string]string) {
 	fields, files := Files(in.Machine.Spec, in.Driver.Aliases)
-	fields = special(in.Driver.Name, fields, in.Cluster)
+	fields = special(in.Driver.Name, withoutCredential(fields, in.Credential), in.Cluster)
 	instance := naming.Instance(in.Machine.Name)
 	args := append(storeArguments(in), "create", "--driver="+in.Driver.Name, "--custom-install-script="+bootstrapFile)
 	if hostname := naming.Hostname(in.Machine.HostnameLimit, in.Machine.Name); hostname != instance {
@@ -178,6 +178,18 @@ func createArguments(in Input) ([]string, map[string]string) {
 	}
 	args = append(args, literal(DriverFlags(in.Driver.Name, fields))...)
 	return append(args, instance), files
+}
+
+// withoutCredential returns the fields that the credential does not have. A flag would override the environment, and the
+// kind of a machine config may have defaults for fields of the credential, such as the port of a vCenter.
+func withoutCredential(fields map[string]any, credential map[string][]byte) map[string]any {
+	out := maps.Clone(fields)
+	for key, value := range credential {
+		if len(value) > 0 {
+			delete(out, key[strings.LastIndex(key, "-")+1:])
+		}
+	}
+	return out
 }
 
 // literal keeps Kubernetes from expanding $(NAME) in a user's text. The container's environment contains a credential.

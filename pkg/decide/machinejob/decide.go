@@ -1,6 +1,7 @@
 package machinejob
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func decideCreate(s Snapshot, d Decision) Decision {
 		return failCreate(s, d, s.Create.Message)
 	default:
 		d.Status.JobName = s.Create.Name
-		return creating(s, d, s.Create.Message)
+		return s.remind(creating(s, d, cmp.Or(s.Create.Message, s.hang(s.Create))), s.Create)
 	}
 }
 

@@ -1,6 +1,7 @@
 package machinejob
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // decideDelete removes the virtual machine and then releases the object. It needs neither the Machine nor the
@@ -31,6 +33,8 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return lostState(s, d)
 	case !s.State.Holds && !running(last):
 		return release(d, Action{StateSecret: s.Machine.StateSecretName()})
+	case s.unfindable() && !running(last):
+		return unfindable(s, d)
 	default:
 		return decideRemove(s, d, last)
 	}
@@ -89,9 +93,25 @@ func endCreate(s Snapshot, d Decision) Decision {
 	if limit := s.Settings.CreateDeadline; limit > 0 {
 		message += fmt.Sprintf(", which runs for at most %d minutes", int64(limit.Round(time.Minute)/time.Minute))
 	}
+	if hang := s.hang(s.Create); hang != "" {
+		message += ": " + hang
+	}
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
 	d.Wait = "the end of the Job that creates the machine"
-	return d
+	return s.remind(d, s.Create)
+}
+
+// unfindable reports whether the driver would not find the host, although there may be one. The driver was ended while
+// it created the host, before its state had the identifier of the host.
+func (s Snapshot) unfindable() bool {
+	return s.State.Unidentified && !Made(s.Machine.Status) && (s.Create.Phase == PhaseAbsent || s.Create.Interrupted)
+}
+
+// unfindable handles such a host. The driver would report the removal as a success and leave the host.
+func unfindable(s Snapshot, d Decision) Decision {
+	return failRemove(s, d, ReasonUnconfirmed, "the driver was ended while it created the host, and its state does not "+
+		"have the identifier of the host, so it cannot remove it: remove the host "+naming.Instance(s.Machine.Name)+
+		" in the cloud if it exists, then set annotation "+rkev1.ForceMachineRemoveAnnotation+" to true")
 }
 
 // lostState handles a machine that was or may have been created, and whose state, with which the driver finds it, is
@@ -146,12 +166,12 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 		d.Status.FailureReason, d.Status.FailureMessage = "", ""
 	}
 	message := removalText + describe(s.Machine)
-	if job.Message != "" {
-		message += ": " + job.Message
+	if blocker := cmp.Or(job.Message, s.hang(job)); blocker != "" {
+		message += ": " + blocker
 	}
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
 	d.Wait = "the end of the Job that removes the machine"
-	return d
+	return s.remind(d, job)
 }
 
 // retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user

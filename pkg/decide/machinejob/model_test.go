@@ -7,6 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
@@ -18,6 +20,7 @@ type world struct {
 	virtualMachines int
 	released        bool
 	saved           bool // the create Job wrote the state before it called the cloud
+	byID            bool // the driver finds the virtual machine only by what it saves at its end
 }
 
 // pass runs Decide once and performs its actions, but only the first writes writes. The status is the last write.
@@ -96,11 +99,11 @@ func (w *world) progress(r *rapid.T) {
 	switch {
 	case !w.saved:
 		w.saved = true
-		w.State.Written, w.State.Holds = true, true
+		w.State.Written, w.State.Holds, w.State.Unidentified = true, true, w.byID
 	case w.virtualMachines == 0 && rapid.Bool().Draw(r, "cloud gives"):
 		w.virtualMachines++
 	case w.virtualMachines == 1:
-		w.Create.Phase, w.Create.Ended = machinejob.PhaseSucceeded, w.Now
+		w.Create.Phase, w.Create.Ended, w.State.Unidentified = machinejob.PhaseSucceeded, w.Now, false
 	default:
 		w.Create.Phase, w.Create.Ended = machinejob.PhaseFailed, w.Now
 	}
@@ -110,6 +113,7 @@ func (w *world) progress(r *rapid.T) {
 func (w *world) kill() {
 	if w.Create.Phase == machinejob.PhaseRunning {
 		w.Create.Phase, w.Create.Ended, w.Create.Started = machinejob.PhaseFailed, w.Now, true
+		w.Create.Interrupted = true
 	}
 }
 
@@ -124,7 +128,10 @@ func (w *world) removal(removes, succeeds bool) {
 	}
 	last.Started, last.Ended = true, w.Now
 	if removes || succeeds {
-		w.virtualMachines, w.State.Holds = 0, false
+		w.State.Holds = false
+		if !w.State.Unidentified {
+			w.virtualMachines = 0
+		}
 	}
 	last.Phase = machinejob.PhaseFailed
 	if succeeds {
@@ -134,11 +141,12 @@ func (w *world) removal(removes, succeeds bool) {
 
 // TestDecide_NeverForgetsOrRepeats runs random histories: crashes between any two writes, Jobs killed at any step,
 // deletion at any time, and Jobs that another program deletes. After the disturbances end, a deleted machine is
-// removed.
+// removed, or the user is asked to remove its host.
 func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := &world{Snapshot: fresh()}
 		w.Machine.Guarded, w.Machine.CAPIMachineName = false, ""
+		w.byID = rapid.Bool().Draw(r, "by identifier")
 		w.Settings.DeleteFailedAfter = time.Duration(rapid.IntRange(0, 2).Draw(r, "keep")) * time.Minute
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
 			switch rapid.SampledFrom([]string{"pass", "crash", "progress", "kill", "remove", "delete", "join",
@@ -174,6 +182,10 @@ func (w *world) settle(r *rapid.T) {
 		w.Now = w.Now.Add(time.Minute)
 		w.progress(r)
 		w.removal(true, true)
+		if deleted := conditions.Get(w.Machine.Status.Conditions, rkev1.ConditionDeleteJob); deleted != nil &&
+			deleted.Reason == machinejob.ReasonUnconfirmed && w.State.Exists {
+			w.virtualMachines, w.Machine.Forced = 0, true
+		}
 	}
 	if w.Machine.Deleting && !w.released {
 		r.Fatalf("the machine is not removed: %+v\ndecision: %+v", w.Snapshot, machinejob.Decide(w.Snapshot))

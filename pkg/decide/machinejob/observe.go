@@ -27,6 +27,12 @@ const (
 	PhaseFailed Phase = "Failed"
 )
 
+// deadlineExceeded is the reason of a Job that Kubernetes ended at its deadline.
+const deadlineExceeded = batchv1.JobReasonDeadlineExceeded
+
+// exitSignal is the first exit status of a program that a signal ended.
+const exitSignal = 128
+
 // exitPreCreate is rancher-machine's exit status when the driver's check before creation fails. Nothing was created
 // then.
 const exitPreCreate = 3
@@ -43,8 +49,10 @@ type JobState struct {
 	Deleting bool
 	// Message is why the Job failed, or why its pod does not start. Empty when neither applies.
 	Message string
-	// Ended is when the Job succeeded or failed.
-	Ended time.Time
+	// Began is when the Job began, and Ended when it succeeded or failed.
+	Began, Ended time.Time
+	// Interrupted is true when the Job failed and its program did not end by itself, or may not have.
+	Interrupted bool
 }
 
 // Observe reads a Job and its pods. Both may be nil.
@@ -58,16 +66,31 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 	state := JobState{Name: job.Name, Phase: phase, Ended: end.LastTransitionTime.Time,
 		Deleting: job.DeletionTimestamp != nil, Started: started(job, pods)}
 	state.Attempt, _ = strconv.Atoi(job.Annotations[AttemptAnnotation])
+	if job.Status.StartTime != nil {
+		state.Began = job.Status.StartTime.Time
+	}
 	if phase == PhaseFailed {
-		state.Message = failure(pods, end)
+		state.Message, state.Interrupted = failure(pods, end), interrupted(pods, end)
 	}
 	if state.Phase == PhaseFailed && len(pods) > 0 && pods[len(pods)-1].Status.Phase == corev1.PodSucceeded {
-		state.Phase, state.Message = PhaseSucceeded, ""
+		state.Phase, state.Message, state.Interrupted = PhaseSucceeded, "", false
 	}
 	if state.Phase == PhaseRunning {
 		state.Message = blocker(pods)
 	}
 	return state
+}
+
+// ObservePods returns the state of a deleted Job of which a pod may still run. Kubernetes deletes a Job first, and ends
+// its pods then.
+func ObservePods(job string, pods []*corev1.Pod) JobState {
+	for _, pod := range pods {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			return JobState{Name: job, Phase: PhaseRunning, Deleting: true,
+				Started: started(&batchv1.Job{}, []*corev1.Pod{pod})}
+		}
+	}
+	return JobState{}
 }
 
 // End returns the phase of a Job, and the condition that ended it. The condition is empty while the Job runs.
@@ -106,6 +129,19 @@ func started(job *batchv1.Job, pods []*corev1.Pod) bool {
 	})
 }
 
+// interrupted is false only when the program of the newest pod ended by itself.
+func interrupted(pods []*corev1.Pod, end batchv1.JobCondition) bool {
+	if end.Reason == deadlineExceeded || len(pods) == 0 {
+		return true
+	}
+	for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode < exitSignal {
+			return false
+		}
+	}
+	return true
+}
+
 // failure prefers the program's last output, which the kubelet keeps, to the reason that Kubernetes gives for the Job.
 func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 	if len(pods) > 0 {
@@ -114,6 +150,10 @@ func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 				return exitText(ended)
 			}
 		}
+	}
+	if condition.Reason == deadlineExceeded {
+		return "the driver did not end before the deadline of its Job, so the driver or the cloud hangs; check that the " +
+			"cloud answers (" + condition.Reason + ")"
 	}
 	return strings.TrimSpace(condition.Reason + ": " + condition.Message)
 }

@@ -70,25 +70,28 @@ func TestObserve(t *testing.T) {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")),
 				pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
-				Message: "newest"},
+				Message: "newest", Interrupted: true},
 		},
 		"the check before creation failed": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(3, "no such zone"))},
 			machinejob.JobState{
 				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
-				Message: "the driver's check before creation failed, and nothing was created: no such zone",
+				Message:     "the driver's check before creation failed, and nothing was created: no such zone",
+				Interrupted: true,
 			},
 		},
 		"it failed without a message": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
-				Message: "Error, exit status 137"},
+				Message: "Error, exit status 137", Interrupted: true},
 		},
 		"its pods were deleted": {
 			ended(batchv1.JobFailed), nil,
 			machinejob.JobState{
 				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
-				Message: "DeadlineExceeded: Job was active longer than specified deadline",
+				Message: "the driver did not end before the deadline of its Job, so the driver or the cloud hangs; check " +
+					"that the cloud answers (DeadlineExceeded)",
+				Interrupted: true,
 			},
 		},
 		"the last pod succeeded after all": {
@@ -101,6 +104,50 @@ func TestObserve(t *testing.T) {
 				t.Errorf("observed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A program that did not end by itself may have done more than its state says.
+func TestObserve_Interrupted(t *testing.T) {
+	failed := ended(batchv1.JobFailed)
+	failed.Status.Conditions[0].Reason = batchv1.JobReasonBackoffLimitExceeded
+	for name, test := range map[string]struct {
+		job  *batchv1.Job
+		pods []*corev1.Pod
+		want bool
+	}{
+		"the program failed":     {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(1, ""))}, false},
+		"the program was killed": {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))}, true},
+		"its node was lost":      {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, corev1.ContainerState{})}, true},
+		"its pod is gone":        {failed, nil, true},
+		"the deadline": {ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(1, ""))},
+			true},
+		"success": {ended(batchv1.JobComplete), nil, false},
+	} {
+		if got := machinejob.Observe(test.job, test.pods).Interrupted; got != test.want {
+			t.Errorf("%s: interrupted %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// Kubernetes deletes a Job before its pods have ended.
+func TestObservePods(t *testing.T) {
+	running := pod("a", 0, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	waiting := pod("a", 0, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}})
+	for name, test := range map[string]struct {
+		pods []*corev1.Pod
+		want machinejob.JobState
+	}{
+		"no pod":       {nil, machinejob.JobState{}},
+		"an ended pod": {[]*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(143, ""))}, machinejob.JobState{}},
+		"a running pod": {[]*corev1.Pod{running},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true, Deleting: true}},
+		"a waiting pod": {[]*corev1.Pod{waiting},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Deleting: true}},
+	} {
+		if diff := cmp.Diff(test.want, machinejob.ObservePods("j", test.pods)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
@@ -128,6 +175,28 @@ func TestStateHolds(t *testing.T) {
 	} {
 		if got := machinejob.StateHolds(test.content); got != test.want {
 			t.Errorf("%s: contains a machine %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestStateIdentifies(t *testing.T) {
+	const config = "/home/machine/.docker/machine/machines/m1/config.json"
+	for name, test := range map[string]struct {
+		content []byte
+		want    bool
+	}{
+		"nothing": {nil, true},
+		"a driver that was ended while it created the host": {stateOf(t, config,
+			`{"DriverName":"vmwarevsphere","Driver":{"MachineName":"m1","MachineId":""}}`), false},
+		"a driver that never wrote the field": {stateOf(t, config, `{"DriverName":"amazonec2","Driver":{}}`), false},
+		"a driver that created the host": {stateOf(t, config,
+			`{"DriverName":"vmwarevsphere","Driver":{"MachineId":"42"}}`), true},
+		"a driver that finds hosts by name": {stateOf(t, config, `{"DriverName":"azure","Driver":{}}`), true},
+		"another file":                      {stateOf(t, "/certs/config.json", `{"DriverName":"amazonec2"}`), true},
+		"a broken configuration":            {stateOf(t, config, "{"), true},
+	} {
+		if got := machinejob.StateIdentifies(test.content); got != test.want {
+			t.Errorf("%s: identifies the host %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -337,3 +337,19 @@ func TestRender_PodRunsUnprivileged(t *testing.T) {
 		}
 	}
 }
+
+// A flag would override the environment, so a default of the machine config would hide the credential's value.
+func TestRenderCreate_TheCredentialWins(t *testing.T) {
+	for value, want := range map[string]bool{"9443": false, "": true} {
+		in := simInput()
+		in.Machine.Spec["vcenterPort"] = "443"
+		in.Credential["simcredentialConfig-vcenterPort"] = []byte(value)
+		args := machinejob.RenderCreate(in).Job.Spec.Template.Spec.Containers[0].Args
+		if got := slices.Contains(args, "--sim-vcenter-port=443"); got != want {
+			t.Errorf("credential has port %q: flag %v, want %v in %v", value, got, want, args)
+		}
+		if in.Machine.Spec["vcenterPort"] != "443" {
+			t.Error("the machine's spec was changed")
+		}
+	}
+}

@@ -74,6 +74,8 @@ type StateSecret struct {
 	Written bool
 	// Holds is true when a virtual machine may exist.
 	Holds bool
+	// Unidentified is true when the driver does not find the virtual machine by the content, if one exists.
+	Unidentified bool
 }
 
 // ActionKind is the kind of an action on a machine.

@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
+	"path"
 	"strings"
 )
 
@@ -37,4 +39,38 @@ func StateHolds(archive []byte) bool {
 			return true
 		}
 	}
+}
+
+// identifiers lists the drivers that find a host only by an identifier in their state, and the field that has it. They
+// learn it from the cloud, and the state has it when they end. Without it, they remove nothing and report success.
+var identifiers = map[string]string{
+	"amazonec2":     "InstanceId",
+	"exoscale":      "ID",
+	"openstack":     "MachineId",
+	"rackspace":     "MachineId",
+	"vmwarevsphere": "MachineId",
+}
+
+// StateIdentifies reports whether the driver finds the host that the content of a state Secret describes, if there is a
+// host. Drivers that find hosts by name always do.
+func StateIdentifies(archive []byte) bool {
+	identified := true
+	_ = eachMember(archive, func(name string, content io.Reader) error { // without a machine, there is nothing to find
+		if path.Base(name) != "config.json" || path.Base(path.Dir(path.Dir(name))) != "machines" {
+			return nil
+		}
+		var config struct {
+			DriverName string
+			Driver     map[string]any
+		}
+		if json.NewDecoder(io.LimitReader(content, maxLoginFile)).Decode(&config) != nil {
+			return nil // rancher-machine cannot read it either, and its removal fails
+		}
+		if field, known := identifiers[config.DriverName]; known {
+			id, _ := config.Driver[field].(string)
+			identified = id != ""
+		}
+		return nil
+	})
+	return identified
 }

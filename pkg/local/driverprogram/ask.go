@@ -108,7 +108,8 @@ func firstLine(ctx context.Context, output io.Reader) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return "", errors.New("the driver did not print its address in time")
+		return "", errors.New("the driver hangs: it did not print its address in time; check that spec.url is the " +
+			"driver for this platform")
 	case text := <-line:
 		host, port, err := net.SplitHostPort(strings.TrimSpace(text))
 		number, portErr := strconv.Atoi(port)

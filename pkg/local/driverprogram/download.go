@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/pkg/decide/driverjob"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
@@ -151,7 +152,7 @@ func checkFile(path, checksum string) (string, error) {
 		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	if got := hex.EncodeToString(other.Sum(nil)); want != "" && got != want {
-		return "", fmt.Errorf("spec.checksum: the driver's checksum is %s, want %s", got, want)
+		return "", errors.New(driverschema.WrongChecksum(got, want))
 	}
 	return hex.EncodeToString(own.Sum(nil)), nil
 }

@@ -59,6 +59,13 @@ func (c *Client) SetPower(ctx context.Context, name string, power Power, atOnce 
 		powerRequest{Power: power, AtOnce: atOnce}, nil)
 }
 
+// NextFault returns the fault that the driver must show at this action, or one without a mode.
+func (c *Client) NextFault(ctx context.Context, action, name string) (Fault, error) {
+	var fault Fault
+	return fault, c.call(ctx, http.MethodPost, "/v1/machines/"+url.PathEscape(name)+"/faults",
+		faultRequest{Action: action}, &fault)
+}
+
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

@@ -58,6 +58,7 @@ type Lab struct {
 	mu       sync.Mutex
 	machines map[string]*Machine
 	faults   []Fault
+	occurred []Fault
 	held     *Hold
 }
 

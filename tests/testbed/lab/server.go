@@ -5,31 +5,10 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 )
-
-// Fault makes the next matching calls fail, as a cloud's calls sometimes do.
-type Fault struct {
-	// Action is create or delete.
-	Action string `json:"action"`
-	// Machine is a name, or empty for any machine.
-	Machine string `json:"machine,omitempty"`
-	// Times is the number of calls that fail. Zero means one.
-	Times int `json:"times,omitempty"`
-	// Message is the error message for the caller.
-	Message string `json:"message"`
-}
-
-// Inject adds a fault.
-func (l *Lab) Inject(fault Fault) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fault.Times = max(fault.Times, 1)
-	l.faults = append(l.faults, fault)
-}
 
 // Hold delays the API's answers to creates after the machines are created. A test can then act while the cloud has a
 // machine that its caller does not know yet.
@@ -74,18 +53,6 @@ func (l *Lab) await(ctx context.Context) (written func(http.ResponseWriter)) {
 	}
 }
 
-// takeFault uses up one matching fault. The caller holds the lock.
-func (l *Lab) takeFault(action, machine string) error {
-	for i := range l.faults {
-		fault := &l.faults[i]
-		if fault.Times > 0 && fault.Action == action && (fault.Machine == "" || fault.Machine == machine) {
-			fault.Times--
-			return fmt.Errorf("%w: %s", ErrFault, fault.Message)
-		}
-	}
-	return nil
-}
-
 // createRequest is the body of POST /v1/machines.
 type createRequest struct {
 	Name          string `json:"name"`
@@ -102,6 +69,11 @@ type powerRequest struct {
 // partitionRequest is the body of POST /v1/machines/{name}/partition.
 type partitionRequest struct {
 	Cut bool `json:"cut"`
+}
+
+// faultRequest is the body of POST /v1/machines/{name}/faults.
+type faultRequest struct {
+	Action string `json:"action"`
 }
 
 // failure is the body of every answer that is not a success.
@@ -151,6 +123,12 @@ func (l *Lab) Handler(token string) http.Handler {
 		if read(w, r, &body) {
 			l.Inject(body)
 			answer(w, struct{}{}, nil)
+		}
+	})
+	mux.HandleFunc("POST /v1/machines/{name}/faults", func(w http.ResponseWriter, r *http.Request) {
+		var body faultRequest
+		if read(w, r, &body) {
+			answer(w, l.nextFault(body.Action, r.PathValue("name")), nil)
 		}
 	})
 	return authenticate(token, mux)

@@ -91,7 +91,7 @@ func (d *Driver) call(do func(context.Context, *lab.Client) error) error {
 
 // PreCreateCheck checks that the lab accepts the token before the machine is created.
 func (d *Driver) PreCreateCheck() error {
-	return d.call(func(ctx context.Context, client *lab.Client) error {
+	return d.faulty(lab.Check, func(ctx context.Context, client *lab.Client) error {
 		_, err := client.Get(ctx, d.MachineName)
 		if errors.Is(err, lab.ErrNotFound) {
 			return nil
@@ -112,7 +112,7 @@ func (d *Driver) Create() error {
 	if err != nil {
 		return fmt.Errorf("read SSH key: %w", err)
 	}
-	return d.call(func(ctx context.Context, client *lab.Client) error {
+	return d.faulty(lab.Create, func(ctx context.Context, client *lab.Client) error {
 		m, err := client.Create(ctx, d.MachineName, string(public), d.Tag)
 		if err != nil {
 			return err
@@ -151,7 +151,9 @@ func (d *Driver) GetState() (state.State, error) {
 
 // Remove deletes the machine. A missing machine is no error.
 func (d *Driver) Remove() error {
-	return d.call(func(ctx context.Context, client *lab.Client) error { return client.Delete(ctx, d.MachineName) })
+	return d.faulty(lab.Delete, func(ctx context.Context, client *lab.Client) error {
+		return client.Delete(ctx, d.MachineName)
+	})
 }
 
 func (d *Driver) power(power lab.Power, atOnce bool) error {
