@@ -46,41 +46,74 @@ func pausedByUser(core *clusterv1.Cluster) bool {
 	return topology.IsPaused(core, core) && core.Annotations[rkev1.PausedByOperationAnnotation] == ""
 }
 
-// machineProgress returns what the deletion of the machines waits for. It names the first machine that needs a person,
-// or else the first machine.
+// The order in which machines are named. The first kinds need a person.
+const (
+	rankStuck = iota
+	rankOverdue
+	rankPaused
+	rankDelayed
+	rankInProgress
+)
+
+// wait is what the deletion of a machine waits for.
+type wait struct {
+	machine  *clusterv1.Machine
+	obstacle machinejob.Obstacle
+	// left is the time until the machine is overdue.
+	left time.Duration
+	rank int
+}
+
+// machineProgress returns what the deletion of the machines waits for. It names the first machine of the first rank.
 func (f *Facts) machineProgress(deadline time.Duration) error {
-	machine, obstacle := f.machines[0], machinejob.Obstacle{}
+	first, after := f.waitOf(f.machines[0], deadline), time.Duration(0)
 	for _, m := range f.machines {
-		found := obstacleOf(m)
-		if found.Stuck || obstacle.Message == "" && found.Message != "" {
-			machine, obstacle = m, found
+		w := f.waitOf(m, deadline)
+		if w.rank < first.rank {
+			first = w
 		}
-		if found.Stuck {
-			break
+		if w.rank > rankPaused && (after == 0 || w.left < after) {
+			after = w.left // another machine may become overdue
 		}
 	}
-	text := "waiting for machine [" + machine.Name + "] to delete"
-	deleting := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineDeletingCondition)
-	if deleting != nil && deleting.Reason == clusterv1.MachineDeletingInternalErrorReason {
-		return outcome.Stall("", "error deleting machine ["+machine.Name+"], machine must be deleted manually")
-	}
-	if obstacle.Stuck {
+	name, obstacle := first.machine.Name, first.obstacle
+	text := "waiting for machine [" + name + "] to delete"
+	deleting := conditions.GetMeta(first.machine.Status.Conditions, clusterv1.MachineDeletingCondition)
+	switch {
+	case first.rank == rankStuck:
 		return outcome.Stall(obstacle.Reason, text+": "+obstacle.Message)
+	case deleting != nil && deleting.Reason == clusterv1.MachineDeletingInternalErrorReason:
+		return outcome.Stall("", "error deleting machine ["+name+"], machine must be deleted manually")
+	case first.rank == rankOverdue:
+		return outcome.Stall(reasonOverdue, overdue(text, deleting, obstacle.Message))
+	case first.rank == rankPaused:
+		return outcome.WaitFor(obstacle.Reason, text+": "+obstacle.Message, "Machine", after)
+	case first.rank == rankDelayed:
+		text += ": " + obstacle.Message
 	}
+	return outcome.WaitFor("", text, "Machine", after)
+}
+
+// waitOf returns what the deletion of a machine waits for. A paused machine is never overdue.
+func (f *Facts) waitOf(machine *clusterv1.Machine, deadline time.Duration) wait {
 	since := machine.DeletionTimestamp
 	if since.IsZero() {
 		since = f.input.Cluster.DeletionTimestamp
 	}
-	left := since.Add(deadline).Sub(f.now)
+	w := wait{machine: machine, obstacle: obstacleOf(machine), left: since.Add(deadline).Sub(f.now)}
 	switch {
-	case obstacle.Reason == machinejob.ReasonPaused:
-		return outcome.Wait(obstacle.Reason, text+": "+obstacle.Message, "Machine")
-	case left <= 0:
-		return outcome.Stall(reasonOverdue, overdue(text, deleting, obstacle.Message))
-	case obstacle.Message != "":
-		text += ": " + obstacle.Message
+	case w.obstacle.Stuck:
+		w.rank = rankStuck
+	case w.obstacle.Reason == machinejob.ReasonPaused:
+		w.rank = rankPaused
+	case w.left <= 0:
+		w.rank = rankOverdue
+	case w.obstacle.Message != "":
+		w.rank = rankDelayed
+	default:
+		w.rank = rankInProgress
 	}
-	return outcome.WaitFor("", text, "Machine", left)
+	return w
 }
 
 // obstacleOf returns what delays the deletion of a machine. Cluster API copies condition Ready of the host's object,

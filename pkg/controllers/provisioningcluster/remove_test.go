@@ -34,6 +34,15 @@ func hostSays(reason, message string) func(*clusterv1.Machine) {
 	}
 }
 
+func pausedMachine(m *clusterv1.Machine) {
+	m.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+}
+
+func internalError(m *clusterv1.Machine) {
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: "Deleting", Status: "True",
+		Reason: "InternalError"})
+}
+
 // cloudSays sets what Cluster API says about the deletion of a machine.
 func cloudSays(message string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) {
@@ -166,12 +175,51 @@ func TestRemove(t *testing.T) {
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
 			wantAfter: 29 * time.Minute,
 		},
+		"a host that cannot be removed is named despite an error of Cluster API": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{
+					machine("a", deletedFor(time.Hour)), machine("b", deletedFor(time.Hour), internalError,
+						hostSays("Protected", "Removing SimMachine d/b-host waits: it is protected")),
+				}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "Protected",
+			wantMessage: "waiting for machine [b] to delete: Removing SimMachine d/b-host waits: it is protected. " +
+				"Remove the annotation to continue",
+		},
+		"an overdue machine is named before paused and delayed ones": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{
+					machine("a", deletedFor(time.Minute), hostSays("Deleting", "Removing SimMachine d/a-host: ErrImagePull")),
+					machine("b", deletedFor(time.Hour), pausedMachine), machine("c", deletedFor(time.Hour)),
+				}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "DeletionOverdue",
+			wantMessage: "waiting for machine [c] to delete: it should be gone by now. " +
+				"drover diagnose names what holds it",
+		},
+		"a paused machine is named before a delayed one, until that is overdue": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{
+					machine("a", deletedFor(time.Minute)),
+					machine("b", deletedFor(10*time.Minute), hostSays("Deleting",
+						"Removing SimMachine d/b-host: ErrImagePull")),
+					machine("c", deletedFor(time.Hour), pausedMachine),
+				}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Paused",
+			wantMessage: "waiting for machine [c] to delete: the Machine is paused. Remove its annotation " +
+				"cluster.x-k8s.io/paused", wantAfter: 20 * time.Minute,
+		},
 		"a paused machine is not overdue": {
 			edit: func(w *world) {
 				w.capiCluster = deleting
-				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour), func(m *clusterv1.Machine) {
-					m.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
-				})}
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour), pausedMachine)}
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "Unknown", wantReason: "Paused",
@@ -214,10 +262,7 @@ func TestRemove(t *testing.T) {
 		"a machine cannot be deleted": {
 			edit: func(w *world) {
 				w.capiCluster = deleting
-				w.machines = []*clusterv1.Machine{machine("a", func(m *clusterv1.Machine) {
-					m.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: "True",
-						Reason: "InternalError"}}
-				})}
+				w.machines = []*clusterv1.Machine{machine("a", internalError)}
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "False", wantReason: "Error",

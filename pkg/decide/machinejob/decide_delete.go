@@ -165,17 +165,22 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 	if d.Status.FailureReason == rkev1.ReasonCreateError { // a failure of the creation no longer matters
 		d.Status.FailureReason, d.Status.FailureMessage = "", ""
 	}
-	message := removalText + describe(s.Machine)
-	if blocker := cmp.Or(job.Message, s.hang(job)); blocker != "" {
-		message += ": " + blocker
+	reason, message, blocked := ReasonDeleting, removalText+describe(s.Machine), ": "
+	if last := conditions.Get(d.Status.Conditions, rkev1.ConditionReady); last != nil &&
+		last.Reason == rkev1.ReasonDeleteError { // keep the failure, or each attempt would be news to the Cluster
+		reason, message = last.Reason, failureText(s.Machine, d.Status.FailureMessage)
+		blocked = ". The next attempt has a problem: "
 	}
-	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
+	if blocker := cmp.Or(job.Message, s.hang(job)); blocker != "" {
+		message += blocked + blocker
+	}
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, reason, message)
 	d.Wait = "the end of the Job that removes the machine"
 	return s.remind(d, job)
 }
 
 // retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user
-// needs its logs.
+// needs its logs. Condition Ready keeps the failure until the new Job ends.
 func retryRemove(s Snapshot, d Decision, last JobState) Decision {
 	wait := last.Ended.Add(backoff(last.Attempt)).Sub(s.Now)
 	if wait > 0 {
@@ -198,12 +203,16 @@ func backoff(attempt int) time.Duration {
 }
 
 func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
-	message := removalText + describe(s.Machine) + " failed: " + cause
+	message := failureText(s.Machine, cause)
 	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonDeleteError, cause
 	set(&d, s.Now, rkev1.ConditionDeleteJob, rkev1.ConditionFalse, reason, message)
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, reason, message)
 	d.Wait = "another attempt to remove the machine"
 	return d
+}
+
+func failureText(m Machine, cause string) string {
+	return removalText + describe(m) + " failed: " + cause
 }
 
 // release removes the finalizer, under the conditions of the action.

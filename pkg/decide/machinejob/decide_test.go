@@ -516,7 +516,7 @@ func TestDecide_Removes(t *testing.T) {
 				s.Removes = nil
 			}),
 			wantActions: []string{"Ensure", "Run machine-provision-remove-1"}, wantFailure: "DeleteError",
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "Unknown/Deleting",
 			wantWait: "the Job that removes",
 		},
 		"forced": {

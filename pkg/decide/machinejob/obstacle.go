@@ -15,8 +15,11 @@ const (
 	startsAfter = " starts after the end of the Job that creates it"
 )
 
-// longestObstacle is how much of a machine's message the message of its Cluster repeats, in bytes.
-const longestObstacle = 400
+// The message of a Cluster repeats the beginning and the end of a machine's message, at most this many bytes of each.
+const (
+	longestBeginning = 250
+	longestEnd       = 150
+)
 
 // Obstacle is what delays the removal of a machine's host, as users of the Cluster read it.
 type Obstacle struct {
@@ -34,7 +37,7 @@ func ObstacleOf(kind, name, reason, message string) Obstacle {
 	if !strings.HasPrefix(message, removalText) {
 		return Obstacle{} // the condition is older than the deletion
 	}
-	shown := redact.Clip(message, longestObstacle) // the condition is without secrets
+	shown := excerpt(message) // the condition is without secrets
 	giveUp := "set annotation " + rkev1.ForceMachineRemoveAnnotation + "=true on " + kind + " " + name
 	switch reason {
 	case ReasonDeleting:
@@ -60,4 +63,18 @@ func ObstacleOf(kind, name, reason, message string) Obstacle {
 	default:
 		return Obstacle{}
 	}
+}
+
+// excerpt makes a short line of a message. The cause is at the beginning of some drivers' messages, and at the end of
+// others'. Any word may be long, such as an encoded answer of the cloud.
+func excerpt(message string) string {
+	line := redact.Clip(message, len(message)+1) // the whole message
+	if len(line) <= longestBeginning+longestEnd {
+		return line
+	}
+	beginning, end := line[:longestBeginning], line[len(line)-longestEnd:]
+	if _, words, found := strings.Cut(end, " "); found {
+		end = words
+	}
+	return strings.ToValidUTF8(beginning, "") + " … " + strings.ToValidUTF8(end, "")
 }

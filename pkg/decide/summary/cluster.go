@@ -7,7 +7,9 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
 // Sentences for objects without a condition that says more.
@@ -24,7 +26,7 @@ func OfCluster(cluster *provv1.Cluster, ready *rkev1.GenericCondition, began tim
 		s := Summary{State: Deleting, Code: ReasonDeleting, Since: at.Time, Changed: at.Time}
 		if removed := conditions.Get(list, provv1.ConditionRemoved); removed != nil {
 			s.Reason, s.Message = removed.Reason, removed.Message
-			if removed.Status == rkev1.ConditionFalse {
+			if removed.Status == rkev1.ConditionFalse && !ofHost(removed.Reason) {
 				s.Code = removed.Reason
 			}
 		}
@@ -42,6 +44,17 @@ func OfCluster(cluster *provv1.Cluster, ready *rkev1.GenericCondition, began tim
 	s := ofReady(cluster, ready, began)
 	s.ByReady = true
 	return s
+}
+
+// ofHost reports whether condition Removed has a reason that hosts have, too. Such a code would not say that a deletion
+// is blocked, and the alert about deletions would miss it.
+func ofHost(reason string) bool {
+	switch reason {
+	case machinejob.ReasonCredential, tenancy.ReasonAccessDenied, rkev1.ReasonDeleteError, machinejob.ReasonUnconfirmed,
+		machinejob.ReasonProtected:
+		return true
+	}
+	return false
 }
 
 func ofReady(cluster *provv1.Cluster, ready *rkev1.GenericCondition, began time.Time) Summary {

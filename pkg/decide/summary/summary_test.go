@@ -104,6 +104,14 @@ func TestOfCluster(t *testing.T) {
 			want: Summary{State: Deleting, Code: "DeletionOverdue", Reason: "DeletionOverdue", Message: message,
 				Since: noon, Changed: noon},
 		},
+		"a host blocks a deletion": {
+			given: func(c *provv1.Cluster) {
+				c.DeletionTimestamp = new(metav1.NewTime(noon))
+				set(c, "Removed", "False", "CredentialMissing", message, 0)
+			},
+			want: Summary{State: Deleting, Code: "Deleting", Reason: "CredentialMissing", Message: message, Since: noon,
+				Changed: noon},
+		},
 		"an imported cluster waits for its agent": {
 			given: func(c *provv1.Cluster) {
 				imported(c)

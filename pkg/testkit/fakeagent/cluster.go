@@ -44,27 +44,34 @@ func (c *cluster) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	c.api.ServeHTTP(rw, r)
 }
 
-// Disconnect stops the agent inside a cluster for good, as a firewall in front of the server does.
-func (w *World) Disconnect(namespace, name string) {
+// Disconnect stops the agent inside a cluster for good, as a firewall in front of the server does. It returns
+// false, and does nothing, while no agent runs.
+func (w *World) Disconnect(namespace, name string) bool {
 	w.mutex.Lock()
 	var stop func()
-	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
+	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && c.stopAgent != nil {
 		c.apart = true
 		stop, c.stopAgent = c.stopAgent, nil
 	}
 	w.mutex.Unlock()
-	if stop != nil {
-		stop()
+	if stop == nil {
+		return false
 	}
+	stop()
+	return true
 }
 
-// LoseQuorum makes etcd of a cluster lose its quorum: the API answers with errors and no server is healthy.
-func (w *World) LoseQuorum(namespace, name string) {
+// LoseQuorum makes etcd of a cluster lose its quorum: the API answers with errors and no server is healthy. It returns
+// false, and does nothing, while no machine serves the API.
+func (w *World) LoseQuorum(namespace, name string) bool {
 	w.mutex.Lock()
 	var members []types.NamespacedName
-	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
-		c.lost.Store(true)
+	c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]
+	if c == nil || c.serving == 0 {
+		w.mutex.Unlock()
+		return false
 	}
+	c.lost.Store(true)
 	for key := range w.machines {
 		if key.Namespace == namespace {
 			members = append(members, key)
@@ -76,6 +83,7 @@ func (w *World) LoseQuorum(namespace, name string) {
 			w.plans.Add(secret)
 		}
 	}
+	return true
 }
 
 // clusterFor returns the cluster with that name and creates it at first use.

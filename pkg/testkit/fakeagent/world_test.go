@@ -337,7 +337,9 @@ func TestWorld_LostQuorum(t *testing.T) {
 	th.plan("m1", serverRoles, serverPlan())
 	th.job("make-m1", "i1", "m1", false)
 	th.state("m1", "settled", settled)
-	th.world.LoseQuorum(namespace, "demo")
+	if th.world.LoseQuorum(namespace, "unknown") || !th.world.LoseQuorum(namespace, "demo") {
+		t.Fatal("want the quorum of the running cluster lost")
+	}
 	secret, err := th.client.CoreV1().Secrets(namespace).Get(t.Context(), "m1-machine-plan", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

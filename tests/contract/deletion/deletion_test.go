@@ -1,11 +1,9 @@
 package deletion
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,6 +11,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
+	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
@@ -35,6 +34,8 @@ type trouble struct {
 	unready bool
 	// begin makes the trouble. The Cluster is deleted after it.
 	begin func(f *fire)
+	// during happens after the Cluster is deleted. Nil does nothing.
+	during func(f *fire)
 	// says are words of condition Removed while the deletion is held. Without them, the deletion ends by itself.
 	says []string
 	// end ends the trouble, or does what the message says. Nil does nothing.
@@ -78,10 +79,11 @@ var troubles = []trouble{
 		end:     func(f *fire) { f.driverSays("") },
 	},
 	{
-		name: "driver-hangs",
-		begin: func(f *fire) {
-			f.driverSays(fakeagent.Hangs)
-			context.AfterFunc(f.deadline(5*time.Second), func() { f.driverSays(timedOut) })
+		name:  "driver-hangs",
+		begin: func(f *fire) { f.driverSays(fakeagent.Hangs) },
+		during: func(f *fire) {
+			f.awaitJob()
+			f.driverSays(timedOut)
 		},
 		says: []string{"DeadlineExceeded", "Drover tries again", "force-machine-remove=true on SimMachine"},
 		end:  (*fire).giveUp,
@@ -105,13 +107,22 @@ var troubles = []trouble{
 		f.st.World.Silence(f.namespace, f.machine("server").Name)
 		f.deleteMachine("worker") // its drain needs the API
 	}},
-	{name: "tunnel-down", begin: func(f *fire) { f.st.World.Disconnect(f.namespace, f.name) }},
+	{name: "tunnel-down", begin: func(f *fire) {
+		plane.Until(f, patience, func() string {
+			if !f.st.World.Disconnect(f.namespace, f.name) {
+				return "the agent inside the cluster does not run yet"
+			}
+			return ""
+		})
+	}},
 	{name: "node-off", begin: func(f *fire) {
 		f.st.World.Silence(f.namespace, f.machine("worker").Name)
 		f.deleteMachine("worker")
 	}},
 	{name: "quorum-lost", servers: 3, begin: func(f *fire) {
-		f.st.World.LoseQuorum(f.namespace, f.name)
+		if !f.st.World.LoseQuorum(f.namespace, f.name) {
+			f.Fatal("no server of the cluster runs")
+		}
 		f.deleteMachine("server") // its etcd member cannot leave
 	}},
 	{name: "restore-runs", begin: func(f *fire) {

@@ -1,7 +1,6 @@
 package deletion
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -76,6 +75,9 @@ func (f *fire) burn() {
 	identities := f.st.ManagementNames(f.namespace)
 	begun := time.Now()
 	f.must(f.st.Client.Delete(f.Context(), f.cluster()))
+	if f.during != nil {
+		f.during(f)
+	}
 	if len(f.says) > 0 {
 		plane.Until(f, patience, f.unsaid)
 		f.Logf("the Cluster says after %s: %s", time.Since(begun).Round(time.Second), f.removed().Message)
@@ -188,13 +190,6 @@ func (f *fire) credential() *corev1.Secret {
 
 // driverSays sets the answer of the driver to all Jobs of the cluster.
 func (f *fire) driverSays(answer string) { f.faults.drive(f.name, answer) }
-
-// deadline returns a context that ends after a time, or with the test.
-func (f *fire) deadline(after time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(f.Context(), after)
-	f.Cleanup(cancel)
-	return ctx
-}
 
 // awaitJob waits until every machine has a Job that runs.
 func (f *fire) awaitJob() {
