@@ -284,6 +284,12 @@ func (h *host) lackAllOfKubelets() {
 	h.lack("/dev/kmsg")
 }
 
+// keepsDistribution gives the quickstart a distribution from an earlier run, which had an installer.
+func (h *host) keepsDistribution() {
+	h.installer = ""
+	h.write(filepath.Join(h.data, "distribution/releases.json"), "[]")
+}
+
 const (
 	noInstaller = "  installer: DATA/missing does not exist.\n      Give the folder with the downloads that " +
 		"docs/real-distributions.md lists.\n"
@@ -313,6 +319,20 @@ func TestPreflight_RealDistributions(t *testing.T) {
 			h.files["/proc/sys/fs/inotify/max_user_instances"] = "128\n"
 		}, stderr: noInotify},
 		"two paths": {change: func(h *host) { h.installer += ":" + h.data + "/missing" }, stderr: noInstaller},
+		"a later run of a quickstart with a real distribution": {change: func(h *host) {
+			h.lackAllOfKubelets()
+			h.keepsDistribution()
+		}, stderr: noInotify + noCapability + noKernelLog + noControllers},
+		"a later run, by a user with sudo": {change: func(h *host) {
+			h.usedWithSudo()
+			h.lack("/dev/kmsg")
+			h.keepsDistribution()
+		}, stderr: noKernelLog},
+		"tests with machines do not use the distribution of a quickstart": {change: func(h *host) {
+			h.purpose = "machines"
+			h.lack("/dev/kmsg")
+			h.keepsDistribution()
+		}},
 		"the stand-in needs none of it": {change: func(h *host) {
 			h.lackAllOfKubelets()
 			h.installer = ""

@@ -42,8 +42,8 @@ const (
 )
 
 // followRemoval removes the member of a node if the node requests it. Afterwards the node has the request and the
-// answer, but no longer the name and address of the member. Both requests and answers of a former member go when the
-// node has another one. etcd refuses to remove its only member, and the request goes too.
+// answer, but no longer the name and address of the member. When the node has a new member, the request and answer of
+// the former member are removed. etcd refuses to remove its only member, and the request is removed too.
 func (r *run) followRemoval(ctx context.Context, client kubernetes.Interface, node *corev1.Node) error {
 	request, requested := node.Annotations[r.annotation(annotationRemove)]
 	if !requested {

@@ -4,16 +4,20 @@
 set -eu
 here=${CATTLE_AGENT_EXECUTION_PWD:-$(cd "$(dirname "$0")" && pwd)}
 
-# stamp_differs FILE stores the restart stamp, and reports whether it is another one.
-stamp_differs() {
-  [ -n "${RESTART_STAMP:-}" ] && [ "$RESTART_STAMP" != "$(cat "$1" 2>/dev/null || true)" ] || return 1
+# stamp_differs FILE reports whether the plan has another restart stamp than the stored one.
+stamp_differs() { [ -n "${RESTART_STAMP:-}" ] && [ "$RESTART_STAMP" != "$(cat "$1" 2>/dev/null || true)" ]; }
+
+# store_stamp FILE stores the plan's restart stamp. It runs last, so that an interrupted restart is repeated.
+store_stamp() {
+  [ -n "${RESTART_STAMP:-}" ] || return 0
   mkdir -p "$(dirname "$1")"
   printf '%s\n' "$RESTART_STAMP" >"$1"
 }
 
 if [ -e "$here/k3s" ]; then
+  stamp=${K3S_DATA_DIR:-/var/lib/rancher/k3s}/restart_stamp
   restart=false
-  ! stamp_differs "${K3S_DATA_DIR:-/var/lib/rancher/k3s}/restart_stamp" || restart=true
+  ! stamp_differs "$stamp" || restart=true
   # The program is replaced by rename: a running one keeps its file.
   mkdir -p /usr/local/bin
   cp "$here/k3s" /usr/local/bin/.k3s.new
@@ -25,13 +29,15 @@ if [ -e "$here/k3s" ]; then
   if systemctl is-active --quiet "$other"; then systemctl disable --now "$other"; fi
   # The script waits until the unit has started.
   INSTALL_K3S_SKIP_DOWNLOAD=true INSTALL_K3S_FORCE_RESTART=$restart sh "$here/install.sh"
+  store_stamp "$stamp"
   exit
 fi
 
 state=${RKE2_DATA_DIR:-/var/lib/rancher/rke2}/system-agent-installer
 type=${INSTALL_RKE2_TYPE:-${INSTALL_RKE2_EXEC:-server}}
+stamp=$state/rke2_restart_stamp
 restart=false
-! stamp_differs "$state/rke2_restart_stamp" || restart=true
+! stamp_differs "$stamp" || restart=true
 INSTALL_RKE2_ARTIFACT_PATH=$here INSTALL_RKE2_TAR_PREFIX=/usr/local INSTALL_RKE2_METHOD=tar sh "$here/install.sh"
 
 umask 077
@@ -48,3 +54,4 @@ systemctl enable "rke2-$type"
 [ "${INSTALL_RKE2_SKIP_START:-}" != true ] || exit 0
 # The plan's probes wait for the unit.
 if $restart; then systemctl --no-block restart "rke2-$type"; fi
+store_stamp "$stamp"

@@ -43,11 +43,20 @@ const kmsg = "/dev/kmsg"
 // does not start there by default. The "+" adds the argument to those in earlier files.
 const cgroupV1Config = "kubelet-arg+:\n- fail-cgroupv1=false\n"
 
-// prepareKubelet writes to the disk of a machine what a kubelet needs.
+// prepareKubelet prepares a machine that is about to boot for a kubelet. Every boot does so, because the user may
+// have added a release since the last boot.
 func (l *Lab) prepareKubelet(machine string) error {
 	if l.kubelets == nil {
 		return nil
 	}
+	if err := l.prepareVolumes(machine); err != nil {
+		return err
+	}
+	return l.configureKubelet(machine)
+}
+
+// configureKubelet writes to the disk of a machine what a kubelet needs.
+func (l *Lab) configureKubelet(machine string) error {
 	files := map[string]string{
 		"etc/systemd/system/lab-cgroups.service":      cgroupUnit,
 		"etc/systemd/journald.conf.d/lab-kernel.conf": "[Journal]\nReadKMsg=no\n",
@@ -79,12 +88,9 @@ func (l *Lab) prepareKubelet(machine string) error {
 	return nil
 }
 
-// prepareVolumes creates the volumes of a machine that is about to boot, and places the archives. The distribution
-// imports new archives when it starts.
+// prepareVolumes creates the volumes of a machine and places the archives. The distribution imports new archives when
+// it starts.
 func (l *Lab) prepareVolumes(machine string) error {
-	if l.kubelets == nil {
-		return nil
-	}
 	for _, volume := range volumes {
 		if err := os.MkdirAll(l.volume(machine, volume), 0o755); err != nil {
 			return fmt.Errorf("make volume of %s: %w", machine, err)

@@ -21,7 +21,7 @@ func TestKubelets_ArchivesAreOnTheVolumeOfEachMachine(t *testing.T) {
 	l := testLab(t, &Kubelets{Archives: map[string]string{"/var/lib/rancher/k3s/agent/images/images.tar": source}})
 	boot := func(want string) {
 		t.Helper()
-		if err := l.prepareVolumes("m1"); err != nil {
+		if err := l.prepareKubelet("m1"); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(filepath.Join(l.folder("m1"), "volumes/var-lib-rancher/k3s/agent/images/images.tar"))
@@ -51,9 +51,34 @@ func TestKubelets_ArchivesAreOnTheVolumeOfEachMachine(t *testing.T) {
 	}
 }
 
+// A lab that started with K3s 1.34 gets 1.36 later. Its machines exist, and boot again.
+func TestKubelets_AnExistingMachineGetsTheConfigurationOfALaterRelease(t *testing.T) {
+	l := testLab(t, &Kubelets{})
+	found, err := hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "/etc/rancher/k3s/config.yaml.d/99-lab.yaml"
+	config := func() bool {
+		t.Helper()
+		if err := l.prepareKubelet("m1"); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(l.disk("m1"), path))
+		return err == nil && string(data) == cgroupV1Config
+	}
+	if config() {
+		t.Error("a machine has the configuration of no release")
+	}
+	l.kubelets = &Kubelets{CgroupV1Config: []string{path}}
+	if got, want := config(), hasCgroupV1(found); got != want {
+		t.Errorf("the machine has the configuration: %v, want %v", got, want)
+	}
+}
+
 func TestKubelets_AnArchiveOutsideTheVolumeIsRefused(t *testing.T) {
 	l := testLab(t, &Kubelets{Archives: map[string]string{"/var/lib/rancher/../images.tar": "/dev/null"}})
-	if err := l.prepareVolumes("m1"); err == nil {
+	if err := l.prepareKubelet("m1"); err == nil {
 		t.Error("an archive outside the volume was accepted")
 	}
 }
@@ -63,10 +88,8 @@ func TestKubelets_AnOrdinaryMachineIsNotChanged(t *testing.T) {
 	if args, env := l.kubeletArguments("m1"); len(args)+len(env) != 0 {
 		t.Errorf("systemd-nspawn gets %q and %q", args, env)
 	}
-	for what, prepare := range map[string]func(string) error{"disk": l.prepareKubelet, "volumes": l.prepareVolumes} {
-		if err := prepare("m1"); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+	if err := l.prepareKubelet("m1"); err != nil {
+		t.Error(err)
 	}
 	if entries, err := os.ReadDir(l.dir); err != nil || len(entries) != 0 {
 		t.Errorf("the lab's folder has %v (%v)", entries, err)

@@ -118,9 +118,6 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 			return fmt.Errorf("write disk of %s: %w", m.Name, err)
 		}
 	}
-	if err := l.prepareKubelet(m.Name); err != nil {
-		return err
-	}
 	key := filepath.Join(disk, "etc/ssh/ssh_host_ed25519_key")
 	if _, err := os.Stat(key); err == nil {
 		return nil
@@ -155,7 +152,7 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
-	if err := l.prepareVolumes(m.Name); err != nil {
+	if err := l.prepareKubelet(m.Name); err != nil {
 		return err
 	}
 	if err := l.start(m, groups); err != nil {

@@ -23,8 +23,7 @@ import (
 // droverArchive is the file name of the archive with Drover's image.
 const droverArchive = "drover-images.tar"
 
-// distributionDir is the folder with everything from the rig's installers. The rig later needs the paths that the user
-// gave no more.
+// distributionDir is the folder with everything from the rig's installers. Later runs do not need the user's paths.
 func (o Options) distributionDir() string { return filepath.Join(o.Dir, "distribution") }
 
 // keptRelease is a release in the rig's folder.

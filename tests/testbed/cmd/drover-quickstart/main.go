@@ -79,7 +79,7 @@ func upCommand(given *flags) *cobra.Command {
 	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml",
 		"`file` to apply; its cluster must be named quickstart")
 	up.Flags().StringVar(&installer, "installer", "",
-		"`path` of a real RKE2 or K3s (docs/real-distributions.md); later runs need it no more")
+		"`path` of a real RKE2 or K3s (docs/real-distributions.md); later runs do not need it")
 	up.Flags().IntVar(&shown.number, "step", shown.number, "`number` of the first step that is shown")
 	up.Flags().IntVar(&shown.total, "steps", shown.total, "`number` of all steps that are shown")
 	return up
