@@ -13,6 +13,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers/autoscaler"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
@@ -178,6 +179,7 @@ func Register(ctx context.Context, d Deps) error {
 		{"fleetworkspace", func() error { return d.registerFleetWorkspaces(ctx) }},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
 		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
+		{"autoscaler", func() error { return d.registerAutoscalers(ctx, downstream, clusterStatuses) }},
 		{"clustersync", func() error { return d.registerClusterSync(ctx, downstream) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
