@@ -13,7 +13,6 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/controllers/autoscaler"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"

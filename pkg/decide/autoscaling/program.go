@@ -85,7 +85,8 @@ func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
 // clusterRole has the permissions in the cluster that the autoscaler needs to simulate the scheduler and to drain nodes.
 func clusterRole() *rbacv1.ClusterRole {
 	const read = "get list watch"
-	return &rbacv1.ClusterRole{TypeMeta: kind(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: meta(""),
+	return &rbacv1.ClusterRole{
+		TypeMeta: kind(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: meta(""),
 		Rules: []rbacv1.PolicyRule{
 			rule("", read, "namespaces", "persistentvolumeclaims", "persistentvolumes", "pods",
 				"replicationcontrollers", "services"),
