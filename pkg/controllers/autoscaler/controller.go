@@ -166,7 +166,8 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	h := &handler{
 		Deps: d, ctx: ctx, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(),
 		machines: d.Machines.Cache(), deployments: d.MachineDeployments.Cache(), secrets: d.Secrets.Cache(),
-		accounts: d.ServiceAccounts.Cache(), roles: d.Roles.Cache(), written: ownwrites.New(), seen: map[types.NamespacedName]sight{},
+		accounts: d.ServiceAccounts.Cache(), roles: d.Roles.Cache(), written: ownwrites.New(),
+		seen: map[types.NamespacedName]sight{},
 	}
 	h.visits = proxy.NewVisits(ctx, h.visit, d.Log.WithField("controller", handlerName),
 		"Cannot reconcile the autoscaler in a cluster; Drover retries")

@@ -82,7 +82,7 @@ func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
 }
 
-// clusterRole has the permissions in the cluster that the autoscaler needs to simulate the scheduler and to drain nodes.
+// clusterRole has the permissions that the autoscaler needs to simulate the scheduler and to drain nodes.
 func clusterRole() *rbacv1.ClusterRole {
 	const read = "get list watch"
 	return &rbacv1.ClusterRole{

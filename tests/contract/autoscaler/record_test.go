@@ -76,7 +76,8 @@ func (w *world) run(program, through string) {
 	token := []byte(w.config.BearerToken)
 	w.must(os.WriteFile(filepath.Join(dir, "token"), token, 0o600))
 	config := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
-		"clusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, user: {tokenFile: token}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n",
+		"clusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, user: {tokenFile: token}}]\n"+
+		"contexts: [{name: a, context: {cluster: a, user: a}}]\n",
 		through+strings.TrimRight(autoscaling.PathPrefix, "/"))
 	management, workload := filepath.Join(dir, "value"), filepath.Join(dir, "workload")
 	w.must(os.WriteFile(management, []byte(config), 0o600))
