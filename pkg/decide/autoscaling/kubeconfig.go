@@ -62,8 +62,7 @@ func (k Kubeconfig) Secret(cluster *provv1.Cluster, stored *corev1.Secret, token
 	secret.Type = corev1.SecretTypeOpaque
 	secret.Data = map[string][]byte{KeyKubeconfig: config, KeyToken: []byte(token)}
 	for key, value := range map[string]string{
-		clusterv1.ClusterNameLabel: cluster.Name, rkev1.ClusterNameLabel: cluster.Name,
-		provv1.KubeconfigTypeLabel: KindAutoscaler,
+		clusterv1.ClusterNameLabel: cluster.Name, provv1.KubeconfigTypeLabel: KindAutoscaler,
 	} {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, key, value)
 	}
@@ -86,7 +85,7 @@ func (k Kubeconfig) Secret(cluster *provv1.Cluster, stored *corev1.Secret, token
 
 // IsKubeconfig reports whether a Secret is the kubeconfig of an autoscaler, and returns its cluster.
 func IsKubeconfig(secret *corev1.Secret) (cluster string, ok bool) {
-	return secret.Labels[rkev1.ClusterNameLabel], secret.Labels[provv1.KubeconfigTypeLabel] == KindAutoscaler
+	return secret.Labels[clusterv1.ClusterNameLabel], secret.Labels[provv1.KubeconfigTypeLabel] == KindAutoscaler
 }
 
 // TokenIn returns the token of a Secret if it is still usable: it belongs to the account with that UID, and is not due
