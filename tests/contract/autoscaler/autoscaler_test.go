@@ -96,12 +96,20 @@ func (w *world) replay(sent []call, machines []string) {
 	fill := strings.NewReplacer(names...)
 	for _, c := range sent {
 		c.Path = fill.Replace(c.Path)
-		if c.Body = json.RawMessage(fill.Replace(string(c.Body))); len(c.Annotations) > 0 {
-			c.Body = w.annotated(c)
-		}
-		if code, body := w.send(w.config, c); code != c.Code {
-			w.Fatalf("%s %s: %d, want %d: %.500s", c.Method, c.Path, code, c.Code, body)
-		}
+		c.Body = json.RawMessage(fill.Replace(string(c.Body)))
+		plane.Until(w, time.Minute, func() string {
+			if len(c.Annotations) > 0 {
+				c.Body = w.annotated(c)
+			}
+			code, body := w.send(w.config, c)
+			if code == http.StatusConflict && c.Code != code {
+				return string(body) // another program has changed the object since it was read
+			}
+			if code != c.Code {
+				w.Fatalf("%s %s: %d, want %d: %.500s", c.Method, c.Path, code, c.Code, body)
+			}
+			return ""
+		})
 	}
 }
 
