@@ -51,8 +51,8 @@ func newWorld(t *testing.T) *world {
 		"capacity.cluster-autoscaler.kubernetes.io/cpu":    "2",
 		"capacity.cluster-autoscaler.kubernetes.io/memory": "4Gi",
 	}
-	w.st.Cluster(w.namespace, name, stage.K3s, stage.Pool("server", "ec", 1), pool)
-	w.st.Cluster(w.namespace, "other", stage.K3s, stage.Pool("server", "ec", 1))
+	w.st.Cluster(w.namespace, name, stage.K3s, stage.Pool("server", "ecw", 1), pool)
+	w.st.Cluster(w.namespace, "other", stage.K3s, stage.Pool("server", "ecw", 1))
 	for _, cluster := range []string{name, "other"} {
 		plane.Until(t, 4*time.Minute, func() string { return st.WaitingFor(w.namespace, cluster) })
 	}
