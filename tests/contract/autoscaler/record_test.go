@@ -2,6 +2,7 @@ package autoscaler
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,13 +17,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/autoscaling"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
@@ -40,23 +44,32 @@ func TestRecordAutoscaler(t *testing.T) {
 	}
 	w := newWorld(t)
 	r := &recorder{world: w, seen: map[string]bool{}}
-	through := httptest.NewServer(r.proxy())
+	through := httptest.NewTLSServer(r.proxy()) // clients send a token only over TLS
 	t.Cleanup(through.Close)
 	w.nodes()
 	w.run(program, through.URL)
 
 	for i := range 3 {
-		w.pod(i, "")
+		w.pod(i)
 	}
 	w.await(3)
 	machines := w.machines()
-	for i, node := range w.nodes() {
-		w.unpend(i)
-		if i == 0 {
-			w.pod(i, node)
+	w.nodes()
+	w.st.Edit(w.namespace, name, func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools[1].AutoscalingMinSize = new(int32(1)) // one idle machine stays
+	})
+	plane.Until(t, time.Minute, func() string {
+		found := &clusterv1.MachineDeployment{}
+		w.must(w.st.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: deployment}, found))
+		if found.Annotations[clusterv1.AutoscalerMinSizeAnnotation] != "1" {
+			return "the MachineDeployment has the former minimum"
 		}
-	}
+		return ""
+	})
 	all := calls{Autoscaler: os.Getenv(versionVariable), Recorded: true, Grow: r.take(nil)}
+	for i := range 3 {
+		w.unpend(i)
+	}
 	w.await(1)
 	kept := w.machines()[0]
 	var removed []string
@@ -76,7 +89,7 @@ func (w *world) run(program, through string) {
 	token := []byte(w.config.BearerToken)
 	w.must(os.WriteFile(filepath.Join(dir, "token"), token, 0o600))
 	config := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
-		"clusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, user: {tokenFile: token}}]\n"+
+		"clusters: [{name: a, cluster: {server: %q, insecure-skip-tls-verify: true}}]\nusers: [{name: a, user: {tokenFile: token}}]\n"+
 		"contexts: [{name: a, context: {cluster: a, user: a}}]\n",
 		through+strings.TrimRight(autoscaling.PathPrefix, "/"))
 	management, workload := filepath.Join(dir, "value"), filepath.Join(dir, "workload")
@@ -104,12 +117,11 @@ func (w *world) run(program, through string) {
 	})
 }
 
-// nodes gives all nodes a capacity, and returns the names of those of the pool.
-func (w *world) nodes() []string {
+// nodes gives all nodes a capacity.
+func (w *world) nodes() {
 	w.Helper()
 	list, err := w.inside.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
 	w.must(err)
-	var names []string
 	for i := range list.Items {
 		node := &list.Items[i]
 		node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
@@ -117,50 +129,37 @@ func (w *world) nodes() []string {
 		node.Status.Allocatable = node.Status.Capacity
 		_, err := w.inside.CoreV1().Nodes().UpdateStatus(w.Context(), node, metav1.UpdateOptions{})
 		w.must(err)
-		if node.Labels["node-role.kubernetes.io/control-plane"] == "" {
-			names = append(names, node.Name)
-		}
 	}
-	return names
 }
 
-// pod creates a pod that needs most of a worker. Without a node, no node has room for it.
-func (w *world) pod(number int, node string) {
+// pod creates a pod that needs most of a worker, and for which no node has room.
+func (w *world) pod(number int) {
 	w.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: podName(number, node),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "work",
-				UID: "0-0-0", Controller: new(true)}}},
-		Spec: corev1.PodSpec{NodeName: node, SchedulerName: "default-scheduler",
+	pods := w.inside.CoreV1().Pods("default")
+	pod, err := pods.Create(w.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("pending-%d", number)},
+		Spec: corev1.PodSpec{SchedulerName: "default-scheduler",
 			NodeSelector: map[string]string{"example.com/size": "small"},
 			Containers: []corev1.Container{{Name: "work", Image: "example.com/work",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1500m")}}}}},
-	}
-	pod, err := w.inside.CoreV1().Pods("default").Create(w.Context(), pod, metav1.CreateOptions{})
+	}, metav1.CreateOptions{})
 	w.must(err)
-	pod.Status.Phase = corev1.PodRunning
-	if node == "" {
-		pod.Status.Phase = corev1.PodPending
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-			Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Now()}}
-	}
-	_, err = w.inside.CoreV1().Pods("default").UpdateStatus(w.Context(), pod, metav1.UpdateOptions{})
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Now()}}
+	_, err = pods.UpdateStatus(w.Context(), pod, metav1.UpdateOptions{})
 	w.must(err)
-}
-
-func podName(number int, node string) string {
-	if node == "" {
-		return fmt.Sprintf("pending-%d", number)
-	}
-	return fmt.Sprintf("running-%d", number)
 }
 
 func (w *world) unpend(number int) {
 	w.Helper()
-	w.must(w.inside.CoreV1().Pods("default").Delete(w.Context(), podName(number, ""),
+	w.must(w.inside.CoreV1().Pods("default").Delete(w.Context(), fmt.Sprintf("pending-%d", number),
 		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 }
+
+// bodyKey is the context key of the body of a request.
+type bodyKey struct{}
 
 // recorder records the calls of an autoscaler.
 type recorder struct {
@@ -185,7 +184,7 @@ func (r *recorder) proxy() http.Handler {
 			}
 			body, _ := io.ReadAll(p.In.Body)
 			p.Out.Body = io.NopCloser(bytes.NewReader(body))
-			p.Out.Header.Set("X-Recorded", string(body))
+			p.Out = p.Out.WithContext(context.WithValue(p.Out.Context(), bodyKey{}, body))
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			r.note(answer)
@@ -206,12 +205,12 @@ func (r *recorder) note(answer *http.Response) {
 		"timeoutSeconds=60").Replace(path + "&")
 	c := call{Method: from.Method, Path: strings.TrimRight(path, "&?"), Type: from.Header.Get("Content-Type"),
 		Code: answer.StatusCode}
-	if body := from.Header.Get("X-Recorded"); from.Method == http.MethodPut {
+	if body, _ := from.Context().Value(bodyKey{}).([]byte); from.Method == http.MethodPut {
 		c.Annotations = []string{"cluster.x-k8s.io/delete-machine"}
-		if !strings.Contains(body, c.Annotations[0]) {
-			c.Annotations = []string{"unknown: " + body}
+		if !bytes.Contains(body, []byte(c.Annotations[0])) {
+			c.Annotations = []string{"unknown: " + string(body)}
 		}
-	} else if body != "" {
+	} else if len(body) > 0 {
 		c.Body = json.RawMessage(body)
 	}
 	r.mu.Lock()
