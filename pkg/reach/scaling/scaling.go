@@ -213,7 +213,7 @@ func rewrite(r *httputil.ProxyRequest, target *url.URL) {
 		}
 	}
 	if r.In.URL.Path == "/apis" { // in the form that reduceGroups reads
-		headers.Set("Accept", "application/json")
+		headers["Accept"] = []string{"application/json"}
 	}
 	r.Out.Header = headers
 	r.Out.Host = ""
