@@ -27,6 +27,7 @@
 //	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
 //	                 ▼
 //	              controllers/fleetcluster: the Fleet Cluster, in the workspace that controllers/fleetworkspace keeps
+//	              controllers/autoscaler: the account of the autoscaler, and with an image the program in the cluster
 //
 // The kinds of machines come from drivers: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─
 // controllers/dynamicschema (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
@@ -116,6 +117,7 @@
 //   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
 //   - reach/unread: streams whose reader stops reading, and what all of them may hold
 //   - kube/capi/thrift, kube/capi/hold: how Cluster API's core needs fewer writes and less time
+//   - decide/autoscaling, reach/scaling: what the autoscaler of a cluster may do, and how lists are narrowed for it
 //   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
 //   - ui: sessions, the table of endpoints, and the stream of rows that browsers follow
 //   - operate/inspect, operate/preview: the same decisions, explained and asked in advance

@@ -143,6 +143,9 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 			"means until the machine is a node")
 	f.StringVar(&s.ClusterAgentImage, "cluster-agent-image", serverImage+":"+Version,
 		"`image` of the agent inside clusters, which is Drover's own image")
+	f.StringVar(&s.ClusterAutoscalerImage, "cluster-autoscaler-image", "",
+		"`image` of the cluster-autoscaler that Drover deploys in clusters with sizes for it, where {minor} stands for "+
+			"the minor version of the cluster; empty deploys none")
 	f.DurationVar(&s.RegistrationTokenTTL, "registration-token-ttl", registration.DefaultTTL,
 		"`time` after which the token of a ClusterRegistrationToken without spec.ttl is replaced; a negative value "+
 			"means never")

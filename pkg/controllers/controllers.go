@@ -179,6 +179,7 @@ func Register(ctx context.Context, d Deps) error {
 		{"fleetworkspace", func() error { return d.registerFleetWorkspaces(ctx) }},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
 		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
+		{"autoscaler", func() error { return d.registerAutoscalers(ctx, downstream, clusterStatuses) }},
 		{"clustersync", func() error { return d.registerClusterSync(ctx, downstream) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{

@@ -45,6 +45,9 @@ type Settings struct {
 	// ClusterAgentImage is the image of the agent inside clusters, which is Drover's own. Empty means drover-io/drover
 	// with the server's version.
 	ClusterAgentImage string
+	// ClusterAutoscalerImage is the image of the cluster-autoscaler that Drover deploys in clusters whose pools have
+	// sizes for it. {minor} stands for the minor version of the cluster, such as 1.36. Empty deploys none.
+	ClusterAutoscalerImage string
 	// RegistrationTokenTTL is the age at which Drover replaces the token of a ClusterRegistrationToken without its own
 	// spec.ttl. 0 means 30 days, a negative value never.
 	RegistrationTokenTTL time.Duration

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/connect"
 	"github.com/drover-io/drover/pkg/reach/proxy"
+	"github.com/drover-io/drover/pkg/reach/scaling"
 	"github.com/drover-io/drover/pkg/reach/tunnel"
 	"github.com/drover-io/drover/pkg/reach/unread"
 )
@@ -86,6 +87,8 @@ type reach struct {
 	// own is the tunnel if it is Drover's.
 	own   *tunnel.Server
 	proxy http.Handler
+	// scaling serves the API of the management cluster for autoscalers.
+	scaling http.Handler
 	// unread ends streams whose client stops reading.
 	unread *unread.Ledger
 	// door connects Drover to clusters; nil when the host does that. ways connects Cluster API's controllers.
@@ -129,6 +132,12 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	var err error
 	if s.reach.unread, err = s.newUnread(); err != nil {
 		return err
+	}
+	if s.reach.scaling, err = scaling.New(scaling.Options{
+		Upstream: s.opts.RESTConfig, Secrets: s.every.Core.Secret().Cache(), Unread: s.reach.unread,
+		Ending: s.drained, Log: s.opts.Log,
+	}); err != nil {
+		return fmt.Errorf("configure the API for autoscalers: %w", err)
 	}
 	handler, err := clusterproxy.New(s.opts.Limits.ofProxy(clusterproxy.Options{
 		Unread:    s.reach.unread,
@@ -215,6 +224,8 @@ func (s *Server) route(next http.Handler) http.Handler {
 		switch {
 		case s.reach.own != nil && slices.Contains(exact, path):
 			handler = s.reach.own
+		case strings.HasPrefix(path, scaling.Prefix):
+			handler = s.reach.scaling
 		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix,
 			clusterproxy.EndpointsPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
 			handler = s.reach.proxy

@@ -287,6 +287,9 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout, flushTimeout),
 - "--registration-commands={{ $v.clusters.registrationCommands }}"
 - "--agent-upgrades={{ $v.machines.agentUpgrades }}"
 - "--deletion-deadline={{ $v.clusters.deletionDeadline }}"
+{{- with $v.clusters.autoscalerImage }}
+- "--cluster-autoscaler-image={{ . }}"
+{{- end }}
 {{- if $v.machines.insecureNodeDrivers }}
 - "--insecure-node-drivers"
 {{- end }}

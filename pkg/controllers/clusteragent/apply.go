@@ -2,26 +2,20 @@ package clusteragent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
-
-// fieldManager owns what Drover applies in clusters.
-const fieldManager = "drover"
 
 // applyAll applies a manifest over the installed one, which found belongs to.
 func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment,
@@ -35,7 +29,7 @@ func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 				return err
 			}
 		}
-		if err := applyTo(ctx, client.CoreV1().RESTClient(), object); err != nil {
+		if err := proxy.Apply(ctx, client.CoreV1().RESTClient(), object); err != nil {
 			return err
 		}
 	}
@@ -52,7 +46,7 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 			writers.Insert(entry.Manager)
 		}
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, writers, fieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, writers, proxy.FieldManager)
 	if err != nil {
 		return fmt.Errorf("take over the agent's objects: %w", err)
 	}
@@ -60,37 +54,9 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 		return nil
 	}
 	_, err = client.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.JSONPatchType, patch,
-		metav1.PatchOptions{FieldManager: fieldManager})
+		metav1.PatchOptions{FieldManager: proxy.FieldManager})
 	if err != nil {
 		return fmt.Errorf("take over Deployment %s/%s: %w", clustermanifest.Namespace, found.Name, err)
-	}
-	return nil
-}
-
-// applyTo applies one object. Errors name the object and include none of its content.
-func applyTo(ctx context.Context, client rest.Interface, object runtime.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return fmt.Errorf("encode the agent's objects: %w", err)
-	}
-	unstructured.RemoveNestedField(content, "status")
-	body, err := json.Marshal(content)
-	if err != nil {
-		return fmt.Errorf("encode the agent's objects: %w", err)
-	}
-	applied := unstructured.Unstructured{Object: content}
-	resource, _ := meta.UnsafeGuessKindToResource(applied.GroupVersionKind())
-	path := []string{"/api", resource.Version}
-	if resource.Group != "" {
-		path = []string{"/apis", resource.Group, resource.Version}
-	}
-	if applied.GetNamespace() != "" {
-		path = append(path, "namespaces", applied.GetNamespace())
-	}
-	err = client.Patch(types.ApplyPatchType).AbsPath(append(path, resource.Resource, applied.GetName())...).
-		Param("fieldManager", fieldManager).Param("force", "true").Body(body).Do(ctx).Error()
-	if err != nil {
-		return fmt.Errorf("apply %s %s: %w", applied.GetKind(), applied.GetName(), err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // createKeys creates the keys of a cluster's authorized endpoint if they do not exist. Deleting the keys therefore
@@ -106,7 +107,7 @@ func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.
 	}
 	if err != nil || keys.Data[clustermanifest.TrustKey] != wanted.Keys.Data[clustermanifest.TrustKey] ||
 		digest(keys) != digest(wanted.Keys) {
-		if err := applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Keys); err != nil {
+		if err := proxy.Apply(u.ctx, client.CoreV1().RESTClient(), wanted.Keys); err != nil {
 			return err
 		}
 	}
@@ -118,7 +119,7 @@ func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.
 	if err == nil && (digest(server) == digest(wanted.Server) || !settled) {
 		return nil
 	}
-	return applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Server)
+	return proxy.Apply(u.ctx, client.CoreV1().RESTClient(), wanted.Server)
 }
 
 func digest(object metav1.Object) string {

@@ -151,6 +151,16 @@ func MachineRequest(kind, machineID string) string {
 	return kind + "-" + SHA256(machineID)[:12]
 }
 
+// Autoscaler is the name of the account of a cluster's autoscaler. (docs/wire/names.md#names-of-objects.)
+func Autoscaler(namespace, cluster string) string {
+	return SafeConcat(namespace, cluster, "autoscaler")
+}
+
+// AutoscalerKubeconfig is the name of the Secret with the kubeconfig of a cluster's autoscaler.
+func AutoscalerKubeconfig(namespace, cluster string) string {
+	return SafeConcat(namespace, cluster, "autoscaler", "kubeconfig")
+}
+
 // EndpointKeys names the Secret with the keys of the tokens for a cluster's authorized endpoint.
 func EndpointKeys(cluster string) string { return SafeConcat(cluster, "endpoint", "keys") }
 

@@ -88,22 +88,27 @@ func capiCluster(cluster *provv1.Cluster, infraRef clusterv1.ContractVersionedOb
 	return object
 }
 
-// autoscalerAnnotations decide whether the autoscaler's controller runs for the cluster. A pause annotation with
-// "false" does not pause.
+// AutoscalerPaused reports whether the user has paused the autoscaler. A pause annotation with "false" does not pause.
+func AutoscalerPaused(cluster *provv1.Cluster) bool {
+	paused := cluster.Annotations[provv1.ClusterAutoscalerPausedAnnotation]
+	off, err := strconv.ParseBool(paused)
+	return paused != "" && (err != nil || off)
+}
+
+// autoscalerAnnotations show the state of the autoscaler on the CAPI Cluster.
 func autoscalerAnnotations(cluster *provv1.Cluster) map[string]string {
-	if paused := cluster.Annotations[provv1.ClusterAutoscalerPausedAnnotation]; paused != "" {
-		if off, err := strconv.ParseBool(paused); err != nil || off {
-			return map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}
-		}
+	if AutoscalerPaused(cluster) {
+		return map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}
 	}
 	for i := range pools(cluster) {
-		if autoscaled(&pools(cluster)[i]) {
+		if Autoscaled(&pools(cluster)[i]) {
 			return map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}
 		}
 	}
 	return nil
 }
 
-func autoscaled(pool *provv1.RKEMachinePool) bool {
+// Autoscaled reports whether an autoscaler sizes a pool.
+func Autoscaled(pool *provv1.RKEMachinePool) bool {
 	return pool.AutoscalingMinSize != nil && pool.AutoscalingMaxSize != nil
 }

@@ -27,6 +27,7 @@ const (
 func poolObjects(in Input, pool *provv1.RKEMachinePool, ownInfra bool) ([]runtime.Object, error) {
 	ref, ours := configRef(pool)
 	var objects []runtime.Object
+	hints := capacity(pool, nil)
 	infraRef := clusterv1.ContractVersionedObjectReference{APIGroup: ref.GVK().Group, Kind: ref.Kind, Name: ref.Name}
 	if ours {
 		template, err := machineTemplate(in, pool, ref)
@@ -34,6 +35,7 @@ func poolObjects(in Input, pool *provv1.RKEMachinePool, ownInfra bool) ([]runtim
 			return nil, err
 		}
 		objects = append(objects, template)
+		hints = capacity(pool, template)
 		infraRef = clusterv1.ContractVersionedObjectReference{
 			APIGroup: machineGroup, Kind: template.GetKind(), Name: template.GetName(),
 		}
@@ -48,6 +50,7 @@ func poolObjects(in Input, pool *provv1.RKEMachinePool, ownInfra bool) ([]runtim
 	if err != nil {
 		return nil, err
 	}
+	deployment.Annotations = merged(hints, deployment.Annotations)
 	objects = append(objects, deployment)
 	if check := machineHealthCheck(in, pool); check != nil {
 		objects = append(objects, check)
@@ -155,10 +158,10 @@ func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 // or one machine. (docs/wire/capi.md#pools.)
 func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	wanted := quantity(pool)
-	if current, exists := in.Replicas[deployment]; exists && (pool.Quantity == nil || autoscaled(pool)) {
+	if current, exists := in.Replicas[deployment]; exists && (pool.Quantity == nil || Autoscaled(pool)) {
 		wanted = current
 	}
-	if autoscaled(pool) {
+	if Autoscaled(pool) {
 		wanted = min(max(wanted, *pool.AutoscalingMinSize), *pool.AutoscalingMaxSize)
 	}
 	return &wanted

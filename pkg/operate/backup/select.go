@@ -106,7 +106,8 @@ func (w *world) choose(namespaces []string) ([]*unstructured.Unstructured, error
 	}
 	for _, object := range w.core {
 		// Without its original, Drover would delete a copy from the cluster.
-		copied := clustersync.IsSource(object.GetAnnotations())
+		copied := clustersync.IsSource(object.GetAnnotations()) &&
+			object.GetLabels()[provv1.KubeconfigTypeLabel] == "" // its token is of no use elsewhere
 		if (copied || object.GetLabels()[rkev1.BackupLabel] == "true") && c.ofNamespaces(object) {
 			c.take(object)
 		}

@@ -30,6 +30,7 @@ var Purposes = []Purpose{
 		Text: "Accounts of the agents of machines, and of the Jobs that create machines. An agent may access only " +
 			"its own plan.",
 	},
+	{Role: Own, Resources: "serviceaccounts/token", Text: "Tokens of the accounts of clusters' autoscalers."},
 	{
 		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles", Names: "rke2-machine-provisioner",
 		Verbs: "bind",
@@ -149,6 +150,10 @@ var Purposes = []Purpose{
 			"never reset.",
 	},
 	{Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters/finalizers machines/finalizers", Text: owners},
+	{
+		Role: Own, Group: "cluster.x-k8s.io", Resources: "machinedeployments/scale machinepools machinesets",
+		Text: "Permissions of the accounts of clusters' autoscalers. Drover can only give permissions that it has.",
+	},
 	{Role: Own, Group: "rke-machine.cattle.io", Resources: "*", Text: "Machines of node drivers, whose kinds are " +
 		"created while Drover runs."},
 	{

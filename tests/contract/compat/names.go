@@ -29,7 +29,7 @@ var labels = Names{
 		{"Cluster of management.cattle.io", "cluster-api.cattle.io/capi-cluster-owner " +
 			"cluster-api.cattle.io/capi-cluster-owner-ns", NoEffect, "Drover imports no clusters of Cluster API."},
 		{"Cluster of Fleet", "management.cattle.io/cluster-name management.cattle.io/cluster-display-name", Works, ""},
-		{"kubeconfig Secret", "provisioning.cattle.io/kubeconfig-type", Absent, "Drover runs no autoscaler."},
+		{"kubeconfig Secret", "provisioning.cattle.io/kubeconfig-type", Works, ""},
 		{"definitions of kinds", "app.kubernetes.io/managed-by", Differs, "The value is `drover`."},
 		{"definitions of kinds", "clusterctl.cluster.x-k8s.io", Added,
 			"`clusterctl move` works ([backup.md](backup.md#move-with-clusterctl))."},
@@ -57,8 +57,7 @@ var annotations = Names{
 				"permissions " +
 				"of the creator."},
 		{"Cluster", "provisioning.cattle.io/cluster-autoscaler-paused", Differs,
-			"Drover copies it to the Cluster of Cluster API, and runs no autoscaler. The value `false` does not " +
-				"pause."},
+			"The value `false` does not pause."},
 		{"Cluster", "provisioning.cattle.io/enable-scheduling-customization", Differs,
 			"It changes the agent and not the spec ([import.md](import.md#what-is-in-the-manifest))."},
 		{"Cluster", "provisioning.cattle.io/enable-fleet-scheduling-customization", NoEffect,
@@ -166,7 +165,8 @@ var conditions = Names{
 			"It is `False` while Fleet does not get the Cluster as its spec asks ([fleet.md](fleet.md))."},
 		{"Cluster", "CloudCredentialValid", Added,
 			"It says whether the clouds accept the credentials ([drivers.md](drivers.md#check-a-credential))."},
-		{"Cluster", "ClusterAutoscalerDeploymentReady", Absent, "Drover runs no autoscaler."},
+		{"Cluster", "ClusterAutoscalerDeploymentReady", Differs,
+			"It exists while Drover deploys an autoscaler ([autoscaling.md](autoscaling.md))."},
 		{"RKEControlPlane", "Ready Reconciled Stable Provisioned Bootstrapped ScalingUp ScalingDown RollingOut " +
 			"Removed Waiting Pending Updated", Works, ""},
 		{"RKEControlPlane", "SystemUpgradeControllerReady", Absent, "Drover installs no system-upgrade-controller."},
@@ -222,7 +222,8 @@ var settings = []Setting{
 	{"fleet-default-workspace-name", "", "Each Cluster has its namespace or its annotation."},
 	{"rke2-default-version, k3s-default-version", "", "Each Cluster names its version."},
 	{"cluster-agent-default-…, fleet-agent-default-…", "", "Each Cluster has its own customization."},
-	{"system-upgrade-controller-chart-version, cluster-autoscaler-image", "", "Drover installs neither program."},
+	{"system-upgrade-controller-chart-version", "", "Drover does not install that program."},
+	{"cluster-autoscaler-image", "--cluster-autoscaler-image", "It has no default ([autoscaling.md](autoscaling.md))."},
 	{"wins-agent-…", "", "[Linux only](install.md#linux-only)."},
 }
 

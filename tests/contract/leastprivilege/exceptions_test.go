@@ -48,6 +48,12 @@ var exceptions = []exception{
 		rights.Own,
 		"create: subjectaccessreviews.authorization.k8s.io",
 	},
+	{
+		"checked within other requests: they allow the permissions of the accounts of autoscalers", rights.Own,
+		`get update patch: machinedeployments/scale.cluster.x-k8s.io
+		list watch: machinepools.cluster.x-k8s.io machinesets.cluster.x-k8s.io`,
+	},
+	{"pools with sizes for an autoscaler", rights.Own, "create: serviceaccounts/token"},
 	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},
 	{"machines whose Jobs have pods, which the simulated ones lack", rights.Own, "get: pods/log"},
 	{"settings that differ at the next start", rights.System, "update: configmaps"},

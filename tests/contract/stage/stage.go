@@ -84,6 +84,8 @@ type Settings struct {
 	Admission bool
 	// UI serves the web UI at URL.
 	UI bool
+	// ClusterAutoscalerImage is the server's setting of that name.
+	ClusterAutoscalerImage string
 	// Plane is the management plane. The default is that of the package.
 	Plane *managementplane.Plane
 	// World has machines whose objects were in another management plane, and has ended. If it is nil, there are no
@@ -200,6 +202,7 @@ func (st *Stage) startDrover(s Settings) {
 			ServerURL: endpoint.URL, CACerts: st.front.authority, MachineProvisionImage: "rancher/machine:test",
 			MachineProvisionImagePullPolicy: "IfNotPresent",
 			SystemAgentInstallerImage:       "rancher/system-agent-installer-",
+			ClusterAutoscalerImage:          s.ClusterAutoscalerImage,
 			BootstrapTokenTTL:               30 * time.Minute, DeletionDeadline: time.Minute,
 		},
 	})

@@ -1,0 +1,128 @@
+package autoscaler
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/pkg/decide/autoscaling"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
+)
+
+// reasonTaken means that other objects have the names of the account or of its kubeconfig.
+const reasonTaken = "AutoscalerNameTaken"
+
+// act writes the account and its kubeconfig, and returns the problem that the condition shows.
+func (h *handler) act(facts *Facts) error {
+	cluster := facts.cluster
+	if facts.secret != nil && !isKubeconfigOf(facts.secret, facts) {
+		return outcome.Stall(reasonTaken, fmt.Sprintf("Secret %s/%s exists, and Drover did not make it for this "+
+			"Cluster: delete or rename it", cluster.Namespace, facts.secret.Name))
+	}
+	if !autoscaling.Wanted(cluster) {
+		return errors.Join(h.removeAccount(facts), h.removeSecret(facts.secret))
+	}
+	if !naming.IsServerURL(h.Settings.ServerURL) {
+		return outcome.Stall(topology.ReasonWithoutEffect, "an autoscaler cannot reach this Drover: set --server-url")
+	}
+	_, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.ControllerRef, setKinds(),
+		autoscaling.Account(cluster, facts.machines))
+	foreign, isForeign := errors.AsType[*applyset.ForeignError](err)
+	switch {
+	case isForeign && len(foreign.Objects) > 0:
+		return outcome.Stall(reasonTaken, fmt.Sprintf("objects with the name of the autoscaler's account %s/%s "+
+			"exist, and Drover did not make them for this Cluster: delete or rename the ServiceAccount, Role and "+
+			"RoleBinding", cluster.Namespace, naming.Autoscaler(cluster.Namespace, cluster.Name)))
+	case err != nil:
+		return fmt.Errorf("write the account of the autoscaler: %w", err)
+	case facts.account == nil:
+		return nil // its event requeues the Cluster
+	}
+	return h.writeSecret(facts)
+}
+
+func isKubeconfigOf(secret *corev1.Secret, facts *Facts) bool {
+	cluster, ok := autoscaling.IsKubeconfig(secret)
+	return ok && cluster == facts.cluster.Name && topology.Belongs(secret, facts.cluster)
+}
+
+// writeSecret writes the kubeconfig, with a new token if that is due. It requeues the Cluster for the next renewal.
+func (h *handler) writeSecret(facts *Facts) error {
+	cluster := facts.cluster
+	name := naming.AutoscalerKubeconfig(cluster.Namespace, cluster.Name)
+	now := h.Now()
+	if h.written.Left(string(facts.account.UID), now) > 0 || facts.secret != nil && h.written.Behind(facts.secret, now) {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, ownwrites.BelievedAfter)
+		return nil // the cache is behind
+	}
+	token, renewal := autoscaling.TokenIn(facts.secret, facts.account.UID, now)
+	if token == "" {
+		var err error
+		account := types.NamespacedName{Namespace: cluster.Namespace, Name: facts.account.Name}
+		if token, err = h.Issue(h.ctx, account, autoscaling.TokenLife); err != nil {
+			return fmt.Errorf("issue a token for the autoscaler: %w", err)
+		}
+		parsed, err := autoscaling.ParseToken(token)
+		if err != nil {
+			return fmt.Errorf("issue a token for the autoscaler: %w", err)
+		}
+		renewal = parsed.Renewal()
+	}
+	wanted, err := autoscaling.Kubeconfig{ServerURL: h.Settings.ServerURL, CACerts: h.Settings.CACerts,
+		Copy: h.Settings.Image != ""}.Secret(cluster, facts.secret, token)
+	if err != nil {
+		return err
+	}
+	h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, renewal.Sub(now))
+	if facts.secret == nil {
+		if _, err = h.Secrets.Create(wanted); err == nil {
+			h.written.Did(string(facts.account.UID), now)
+		}
+	} else if !equality.Semantic.DeepEqual(facts.secret, wanted) {
+		if _, err = h.Secrets.Update(wanted); err == nil {
+			h.written.Replaced(facts.secret.UID, facts.secret.ResourceVersion, now)
+		}
+	}
+	if err != nil && !isLate(err) {
+		return fmt.Errorf("write Secret %s/%s: %w", cluster.Namespace, name, err)
+	}
+	return nil
+}
+
+// isLate reports that the cache is behind, and that its event requeues the Cluster.
+func isLate(err error) bool {
+	return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+}
+
+// removeAccount deletes the account, which ends its tokens.
+func (h *handler) removeAccount(facts *Facts) error {
+	if facts.account == nil {
+		return nil
+	}
+	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, facts.cluster.Namespace, facts.cluster.Name,
+		setKinds()); err != nil {
+		return fmt.Errorf("delete the account of the autoscaler: %w", err)
+	}
+	return nil
+}
+
+func (h *handler) removeSecret(secret *corev1.Secret) error {
+	if secret == nil || secret.DeletionTimestamp != nil {
+		return nil
+	}
+	err := h.Secrets.Delete(secret.Namespace, secret.Name,
+		&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
+	if err != nil && !isLate(err) {
+		return fmt.Errorf("delete Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}

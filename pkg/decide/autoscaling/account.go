@@ -1,0 +1,87 @@
+package autoscaling
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
+)
+
+// Wanted reports whether an autoscaler may size pools of a Cluster. A paused autoscaler keeps its account.
+func Wanted(cluster *provv1.Cluster) bool {
+	return cluster.DeletionTimestamp == nil && len(Deployments(cluster)) > 0
+}
+
+// Deployments returns the names of the MachineDeployments that an autoscaler sizes, sorted.
+func Deployments(cluster *provv1.Cluster) []string {
+	if cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	var names []string
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		if pool := &cluster.Spec.RKEConfig.MachinePools[i]; topology.Autoscaled(pool) {
+			names = append(names, naming.MachineDeployment(cluster.Name, pool.Name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Sizes reports whether an autoscaler sizes the MachineDeployment of a Machine.
+func Sizes(cluster *provv1.Cluster, machine *clusterv1.Machine) bool {
+	return machine.Labels[clusterv1.ClusterNameLabel] == cluster.Name &&
+		slices.Contains(Deployments(cluster), machine.Labels[clusterv1.MachineDeploymentNameLabel])
+}
+
+// Account returns the account of a cluster's autoscaler with its permissions. machines are the Machines of the
+// MachineDeployments that it sizes.
+//
+// RBAC cannot limit a list to the objects of one cluster, so these permissions include the Machines of other clusters
+// in the namespace. Drover's server, through which the autoscaler lists, adds the cluster's label to each list.
+func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.Object {
+	names := make([]string, 0, len(machines))
+	for _, machine := range machines {
+		names = append(names, machine.Name)
+	}
+	slices.Sort(names)
+	name := naming.Autoscaler(cluster.Namespace, cluster.Name)
+	meta := metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name,
+		Labels: map[string]string{rkev1.ClusterNameLabel: cluster.Name}}
+	capi := []string{clusterv1.GroupVersion.Group}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: capi, Resources: []string{"machinedeployments", "machinepools", "machines", "machinesets"},
+			Verbs: []string{"list", "watch"}},
+		{APIGroups: capi, Resources: []string{"machinedeployments", "machinedeployments/scale"},
+			ResourceNames: Deployments(cluster), Verbs: []string{"get"}},
+		{APIGroups: capi, Resources: []string{"machinedeployments/scale"},
+			ResourceNames: Deployments(cluster), Verbs: []string{"update", "patch"}},
+	}
+	if len(names) > 0 { // without names, the rule would permit all
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: capi, Resources: []string{"machines"},
+			ResourceNames: names, Verbs: []string{"get", "update", "patch"}})
+	}
+	return []runtime.Object{
+		&corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: new(false)},
+		&rbacv1.Role{ObjectMeta: *meta.DeepCopy(), Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: *meta.DeepCopy(),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.Namespace, Name: name}},
+		},
+	}
+}
+
+// Permits reports whether a Role of Account permits to mark a Machine.
+func Permits(role *rbacv1.Role, machine string) bool {
+	return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "machines") && slices.Contains(rule.ResourceNames, machine)
+	})
+}

@@ -1,0 +1,85 @@
+package scaling
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+var group = clusterv1.GroupVersion.Group
+
+// request is what is forwarded.
+type request struct {
+	path  string
+	query url.Values
+}
+
+var errNotAllowed = errors.New("autoscalers may not do this")
+
+var (
+	// listed are the resources that an autoscaler lists.
+	listed = []string{"machinedeployments", "machinepools", "machines", "machinesets"}
+	// watching are the query parameters of lists and watches, writing those of other requests.
+	watching = []string{"watch", "allowWatchBookmarks", "sendInitialEvents", "resourceVersion", "resourceVersionMatch",
+		"timeoutSeconds", "timeout", "limit", "continue"}
+	writing = []string{"timeout", "fieldManager", "fieldValidation", "resourceVersion"}
+)
+
+// narrow returns the request that is forwarded for the autoscaler of a cluster. It must understand the request
+// completely, and refuses all others.
+func narrow(r *http.Request, namespace, cluster string) (request, error) {
+	path := "/" + strings.TrimPrefix(r.URL.Path, Prefix)
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || r.URL.RawPath != "" || r.URL.EscapedPath() != r.URL.Path || r.Header.Get("Upgrade") != "" ||
+		!strings.HasPrefix(r.URL.Path, Prefix) {
+		return request{}, errNotAllowed
+	}
+	read := r.Method == http.MethodGet
+	rest, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
+	parts := strings.Split(rest, "/")
+	switch {
+	case slices.Contains(parts, "") && isGroup, slices.Contains(parts, "."), slices.Contains(parts, ".."):
+	case read && (path == "/version" || path == "/api" || path == "/apis" || path == "/apis/"+group),
+		read && isGroup && len(parts) == 1: // discovery
+		if knows(query, []string{"timeout"}) {
+			return request{path, query}, nil
+		}
+	case !isGroup || len(parts) < 4 || parts[1] != "namespaces" || parts[2] != namespace ||
+		!slices.Contains(listed, parts[3]):
+	case len(parts) == 4:
+		if read && knows(query, watching) {
+			query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
+			return request{path, query}, nil
+		}
+	case isObject(r.Method, parts[3:]) && knows(query, writing):
+		return request{path, query}, nil
+	}
+	return request{}, errNotAllowed
+}
+
+// isObject reports whether an autoscaler reads or changes one object in that way: RESOURCE/NAME or RESOURCE/NAME/scale.
+// Its account decides which objects these are.
+func isObject(method string, parts []string) bool {
+	read, write := method == http.MethodGet, method == http.MethodPut || method == http.MethodPatch
+	switch {
+	case len(parts) == 2:
+		return read || write && parts[0] == "machines"
+	case len(parts) == 3:
+		return parts[0] == "machinedeployments" && parts[2] == "scale" && (read || write)
+	}
+	return false
+}
+
+// knows reports whether a query has only these parameters, each once.
+func knows(query url.Values, parameters []string) bool {
+	for key, values := range query {
+		if !slices.Contains(parameters, key) || len(values) != 1 {
+			return false
+		}
+	}
+	return true
+}
