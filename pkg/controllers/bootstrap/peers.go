@@ -100,8 +100,8 @@ func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
 	if machine.Status.NodeRef.Name == "" {
 		return false, nil
 	}
-	secret, err := h.planSecret(machine)
-	return err == nil && planstore.EtcdServes(machine, secret), err
+	member, err := h.memberOf(machine)
+	return err == nil && member.EtcdServes(), err
 }
 
 // coming reports that a machine is new, has no node yet, and is not known to have failed.
@@ -207,14 +207,35 @@ func (h *handler) behindRestart(already, broken bool, peer *clusterv1.Machine) (
 	if already || broken {
 		return already, nil
 	}
-	secret, err := h.planSecret(peer)
-	return err == nil && secret != nil && planstore.Restarting(secret, h.Now(), restartTime), err
+	member, err := h.memberOf(peer)
+	return err == nil && member.Restarting(h.Now(), restartTime), err
 }
 
 // broken reports that a machine's member does not work.
 func (h *handler) broken(machine *clusterv1.Machine) (bool, error) {
+	member, err := h.memberOf(machine)
+	return err == nil && member.Broken(h.Now(), restartTime), err
+}
+
+func (h *handler) memberOf(machine *clusterv1.Machine) (planstore.Member, error) {
 	secret, err := h.planSecret(machine)
-	return err == nil && planstore.Broken(machine, secret, h.Now(), restartTime), err
+	if err != nil {
+		return planstore.Member{}, err
+	}
+	return planstore.MemberOf(machine, secret, func() (bool, error) { return h.apiServerAnswers(machine) })
+}
+
+// apiServerAnswers reports that an API server of the machine's cluster answers.
+func (h *handler) apiServerAnswers(machine *clusterv1.Machine) (bool, error) {
+	cluster, err := clients.Optional(h.capiClusters.Get(machine.Namespace, machine.Spec.ClusterName))
+	if err != nil || cluster == nil {
+		return false, err
+	}
+	machines, err := planstore.MachinesOf(h.machines, machine.Namespace, machine.Spec.ClusterName)
+	if err != nil {
+		return false, err
+	}
+	return planstore.APIServerAnswers(cluster, machines, h.planSecret)
 }
 
 func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error) {

@@ -263,25 +263,10 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		NodeLostSince: planstore.NodeMissedSince(machine, v.cluster),
 		NodeUnknown:   planstore.NodeUnknown(machine, v.cluster),
 		PoolPaused:    v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
-		Skip:          strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
-	out.NodeProblem = nodeProblem(machine)
-	if c := conditions.GetMeta(machine.Status.Conditions, clusterv1.PausedCondition); c != nil {
-		out.Paused = c.Status == metav1.ConditionTrue
-		out.ResumedAt = c.LastTransitionTime.Time
-	}
+	addReports(&out, machine)
+	addRequests(&out, machine)
 	out.NodeUnknownSince = planstore.NodeUnknownSince(machine, v.cluster)
-	out.SkipDrain = strings.EqualFold(machine.Annotations[rkev1.DrainSkipAnnotation], "true")
-	out.SkipProof = strings.EqualFold(machine.Annotations[rkev1.EtcdProofSkipAnnotation], "true")
-	out.Retry = strings.EqualFold(machine.Annotations[rkev1.RetryAnnotation], "true")
-	_, held := machine.Annotations[rkev1.PreTerminateAnnotation]
-	out.Held = out.Deleting && held
-	if machine.Status.NodeInfo != nil {
-		out.KubeletVersion = machine.Status.NodeInfo.KubeletVersion
-	}
-	for _, a := range machine.Status.Addresses {
-		out.Addresses = append(out.Addresses, planner.Address{Type: string(a.Type), Address: a.Address})
-	}
 	bootstrap, err := h.Bootstraps.Cache().Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
 	if apierrors.IsNotFound(err) {
 		return out, nil // without it there is no plan Secret either
@@ -304,6 +289,33 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		out.Plan, v.secrets[machine.Name] = plan, secret
 	}
 	return out, h.gatherDriver(machine, &out)
+}
+
+// addReports adds what Cluster API reports about a machine.
+func addReports(out *planner.Machine, machine *clusterv1.Machine) {
+	out.NodeProblem = nodeProblem(machine)
+	if c := conditions.GetMeta(machine.Status.Conditions, clusterv1.PausedCondition); c != nil {
+		out.Paused = c.Status == metav1.ConditionTrue
+		out.ResumedAt = c.LastTransitionTime.Time
+	}
+	if machine.Status.NodeInfo != nil {
+		out.KubeletVersion = machine.Status.NodeInfo.KubeletVersion
+	}
+	for _, a := range machine.Status.Addresses {
+		out.Addresses = append(out.Addresses, planner.Address{Type: string(a.Type), Address: a.Address})
+	}
+}
+
+// addRequests adds what the annotations of a Machine request.
+func addRequests(out *planner.Machine, machine *clusterv1.Machine) {
+	isTrue := func(annotation string) bool { return strings.EqualFold(machine.Annotations[annotation], "true") }
+	out.Skip = isTrue(rkev1.RollOutSkipAnnotation)
+	out.SkipDrain = isTrue(rkev1.DrainSkipAnnotation)
+	out.SkipProof = isTrue(rkev1.EtcdProofSkipAnnotation)
+	out.Retry = isTrue(rkev1.RetryAnnotation)
+	_, out.PausedByUser = machine.Annotations[clusterv1.PausedAnnotation]
+	_, held := machine.Annotations[rkev1.PreTerminateAnnotation]
+	out.Held = out.Deleting && held
 }
 
 // cameAlong reports whether a machine was moved here without its status. It has a provider ID, which Cluster API sets

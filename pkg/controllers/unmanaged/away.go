@@ -133,22 +133,36 @@ func (h *handler) membersExcept(s surroundings) ([]hostremoval.Member, error) {
 		if machine.UID == s.machine.UID {
 			continue
 		}
-		secret, err := clients.Optional(h.secrets.Get(machine.Namespace,
-			naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
+		secret, err := h.planSecret(machine)
 		if err != nil {
-			return nil, fmt.Errorf("read the plan Secret of machine %s: %w", machine.Name, err)
+			return nil, err
+		}
+		member, err := planstore.MemberOf(machine, secret, func() (bool, error) {
+			return planstore.APIServerAnswers(s.capi, machines, h.planSecret)
+		})
+		if err != nil {
+			return nil, err
 		}
 		roles := topology.RolesOf(machine.Labels)
 		members = append(members, hostremoval.Member{
 			Etcd:         roles.Etcd,
 			ControlPlane: roles.ControlPlane,
 			Deleting:     machine.DeletionTimestamp != nil,
-			EtcdServes:   planstore.EtcdServes(machine, secret),
+			EtcdServes:   member.EtcdServes(),
 			NodeSeen: machine.Status.NodeRef.IsDefined() && planstore.NodeLostSince(machine).IsZero() &&
 				!planstore.NodeUnknown(machine, s.capi),
 		})
 	}
 	return members, nil
+}
+
+func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error) {
+	secret, err := clients.Optional(h.secrets.Get(machine.Namespace,
+		naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
+	if err != nil {
+		return nil, fmt.Errorf("read the plan Secret of machine %s: %w", machine.Name, err)
+	}
+	return secret, nil
 }
 
 // isNodeAway asks the cluster. A node is away when it is gone, is that of another machine, or does not report. Facts

@@ -2,12 +2,10 @@ package planner
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
@@ -54,41 +52,6 @@ func newCluster(s *Snapshot) *cluster {
 	slices.SortFunc(c.unregistered, byName)
 	slices.SortFunc(c.unsupported, byName)
 	return c
-}
-
-// withoutIdleKubelet returns the machine with a passed kubelet probe, if the probe may fail only because no API server
-// answers. K3s starts a kubelet when an API server answers, and a server of K3s with etcd alone has none of its own.
-// Control plane machines start after etcd, so both would wait for each other.
-func (c *cluster) withoutIdleKubelet(m *Machine) *Machine {
-	if c.runtime != distro.K3s || m.Plan == nil || !rolesOf(m.Labels).OnlyETCD() || c.hasAPIServer() {
-		return m
-	}
-	if _, probed := m.Plan.State.Plan.Probes[render.ProbeKubelet]; !probed {
-		return m
-	}
-	out, secret := *m, *m.Plan
-	out.Plan = &secret
-	secret.State.ProbeStatuses = maps.Clone(secret.State.ProbeStatuses)
-	if secret.State.ProbeStatuses == nil {
-		secret.State.ProbeStatuses = map[string]plan.ProbeStatus{}
-	}
-	secret.State.ProbeStatuses[render.ProbeKubelet] = plan.ProbeStatus{Healthy: true}
-	return &out
-}
-
-// hasAPIServer reports that an API server of the cluster answers, as far as is known.
-func (c *cluster) hasAPIServer() bool {
-	for i := range c.s.Machines {
-		m := &c.s.Machines[i]
-		if m.Plan == nil || m.Deleting || m.NodeUnknown || !m.NodeLostSince.IsZero() {
-			continue
-		}
-		_, probed := m.Plan.State.Plan.Probes[render.ProbeAPIServer]
-		if probed && m.Plan.State.ProbeStatuses[render.ProbeAPIServer].Healthy {
-			return true
-		}
-	}
-	return false
 }
 
 // statusCopy is the stored status. Its conditions can be changed.

@@ -73,14 +73,20 @@ func Explain(s Snapshot) Explanation {
 			messages[e.Machine] = e.Condition.Message
 		}
 	}
-	members := map[string]MemberState{}
+	members, states := map[string]MemberState{}, map[string]State{}
 	e := &etcd{newCluster(&s)}
+	for _, m := range e.all() {
+		states[m.Name] = m.state
+	}
 	for _, m := range only(e.all(), isEtcd) {
 		members[m.Name] = e.stateOf(m)
 	}
 	for i := range s.Machines {
 		m := explainMachine(&s.Machines[i], outlook, messages)
 		m.Member = members[m.Name]
+		if state, known := states[m.Name]; known {
+			m.State = state
+		}
 		out.Machines = append(out.Machines, m)
 	}
 	slices.SortFunc(out.Machines, func(a, b ExplainedMachine) int { return strings.Compare(a.Name, b.Name) })

@@ -49,6 +49,9 @@ func TestDecide_AKubeletThatWaitsForAnAPIServerHoldsUpNothing(t *testing.T) {
 			if got := c.collect(func(m *machine) bool { return m.Name == "e1" })[0].state; got != tc.want {
 				t.Errorf("e1 is %s, want %s", got, tc.want)
 			}
+			if got := Explain(s).Machines[i].State; got != tc.want {
+				t.Errorf("e1 is explained as %s, want %s", got, tc.want)
+			}
 			if after := s.Machines[i].Plan.State.ProbeStatuses[render.ProbeKubelet]; before != after {
 				t.Error("the snapshot has changed")
 			}

@@ -65,7 +65,7 @@ func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdSer
 
 // EtcdServes reports that the last report of a machine proves that its etcd member works. A plan that the node refuses,
 // because etcd cannot do without it, does not change that. An applied plan of a restore proves the opposite: etcd is
-// down. The code that removes members asks the same question (planstore.EtcdServes). Otherwise a change could wait for
+// down. The code that removes members asks the same question (planstore.Member). Otherwise a change could wait for
 // a removal that waits for the change.
 func EtcdServes(secret *PlanSecret) bool {
 	if secret == nil || secret.stopped() || secret.restored() {
@@ -108,7 +108,7 @@ func (e *etcd) mayBeMember(m *machine) bool {
 }
 
 // isBroken reports that a machine's node is lost, that its plan Secret is unreadable, or that its plan failed or has
-// not worked for a while. The code that removes members must judge the same way (planstore.Broken), or both wait for
+// not worked for a while. The code that removes members must judge the same way (planstore.Member), or both wait for
 // each other.
 func (e *etcd) isBroken(m *machine) bool {
 	if !m.NodeLostSince.IsZero() {

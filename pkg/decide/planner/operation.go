@@ -47,6 +47,8 @@ type kind struct {
 	of    func(*operation) operator // the operation as one of this kind
 	// setFailed sets the phase to failed, for kinds that have a phase. forget removes the request.
 	setFailed, forget func(*status)
+	// setDone stores that the requested generation is done, for kinds that store it.
+	setDone func(*operation)
 }
 
 var (
@@ -73,6 +75,10 @@ var (
 		noun: "rotation of certificates", cause: disruption.CommandRotateCertificates, class: ClassRestart,
 		of:     func(o *operation) operator { return certificateRotation{o} },
 		forget: func(*status) {}, // its record holds the request
+		setDone: func(o *operation) {
+			request, _ := certificateRotation{o}.last()
+			o.status.CertificateRotationGeneration = request.Generation
+		},
 	}
 	kindKeys = &kind{
 		OperationKind: OperationKind{
@@ -220,6 +226,9 @@ func (o *operation) next(what string) verdict {
 // succeed ends the operation.
 func (o *operation) succeed(message string) verdict {
 	o.end(rkev1.OperationStateSucceeded, "")
+	if o.setDone != nil {
+		o.setDone(o)
+	}
 	o.set(o.Condition, corev1.ConditionTrue, "", message)
 	return o.next("done")
 }
@@ -238,10 +247,12 @@ func (o *operation) fail(message string) verdict {
 	return stopFor(failure(ReasonOperationFailed, o.Title+" failed: "+message, WakeControlPlane))
 }
 
-// cancel ends an operation whose request was removed.
+// cancel ends an operation whose request was removed. A rotation that only waits for its nodes has done its work.
 func (o *operation) cancel() {
 	c := conditions.Get(o.status.Conditions, o.Condition)
-	if o.isRunning() {
+	if o.isRunning() && !o.restartsIn(&o.status) {
+		o.succeed(msgNotAwaited)
+	} else if o.isRunning() {
 		o.end(rkev1.OperationStateCancelled, "")
 		o.set(o.Condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed while the operation ran")
 	} else if c != nil && c.Status == rkev1.ConditionUnknown {

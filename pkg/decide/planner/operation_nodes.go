@@ -11,7 +11,8 @@ const (
 	// as it was before.
 	nodesSettle = 10 * time.Second
 
-	msgNodesSeen = "Cluster API has not seen the node yet"
+	msgNodesSeen  = "Cluster API has not seen the node yet"
+	msgNotAwaited = "the request was removed before all nodes were ready"
 )
 
 // restartsIn reports that a rotation of this kind runs, and has not restarted all of its machines yet.
@@ -19,8 +20,8 @@ func (k *kind) restartsIn(s *status) bool { return k.runsIn(s) && k.recordIn(s).
 
 // awaitNodes is the step after the last restart of a rotation: it waits until the nodes of the machines are ready. The
 // pause of the CAPI cluster ends with the beginning of this step, because Cluster API reports no nodes of a paused
-// cluster. For the same reason, a rotation in a cluster that the user has paused does not wait. After the deadline it
-// does not wait either, and returns a message about the nodes.
+// cluster. For the same reason, a rotation does not wait for machines that the user has paused, nor in a
+// cluster that the user has paused. After the deadline it does not wait either, and returns a message about the nodes.
 func (o *operation) awaitNodes(machines []*machine) (v verdict, message string) {
 	if o.s.Cluster.Paused && o.s.Cluster.PausedBy == "" {
 		return verdict{}, ""
@@ -32,7 +33,7 @@ func (o *operation) awaitNodes(machines []*machine) (v verdict, message string) 
 	}
 	var unready []note
 	again := left
-	for _, m := range only(machines, func(m *machine) bool { return m.HasNode }) {
+	for _, m := range only(machines, func(m *machine) bool { return m.HasNode && !m.PausedByUser }) {
 		settles := m.ResumedAt.Add(nodesSettle).Sub(o.s.Now)
 		switch {
 		case m.Paused:

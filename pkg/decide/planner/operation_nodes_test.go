@@ -22,7 +22,7 @@ func (m *opsModel) look(name string) {
 func (m *opsModel) checkNodes(rt *rapid.T, d Decision) {
 	for _, k := range []*kind{kindCertificates, kindKeys} {
 		isDone := k.runsIn(&m.cp.Status) && k.recordIn(&d.Status).State == rkev1.OperationStateSucceeded
-		if !isDone || m.cluster.Paused && m.cluster.PausedBy == "" {
+		if !isDone || !m.requested()[k] || m.cluster.Paused && m.cluster.PausedBy == "" {
 			continue
 		}
 		for _, name := range m.names() {
@@ -80,6 +80,14 @@ func TestDecide_ARotationWaitsForItsNodes(t *testing.T) {
 			notReady(m)
 			m.cluster.Paused = true
 		}, rkev1.OperationStateSucceeded, ""},
+		"the user has paused the machine": {func(m *opsModel) {
+			notReady(m)
+			m.machines["e1"].m.Paused, m.machines["e1"].m.PausedByUser = true, true
+		}, rkev1.OperationStateSucceeded, ""},
+		"the user removes the request": {func(m *opsModel) {
+			notReady(m)
+			m.edit(func(s *rkev1.RKEControlPlaneSpec) { s.RotateCertificates, s.RotateEncryptionKeys = nil, nil })
+		}, rkev1.OperationStateSucceeded, msgNotAwaited},
 		"a machine has no node": {func(m *opsModel) {
 			notReady(m)
 			m.machines["e1"].m.HasNode = false
@@ -100,6 +108,10 @@ func TestDecide_ARotationWaitsForItsNodes(t *testing.T) {
 				isRunning := tc.want == rkev1.OperationStateRunning
 				if isRunning && (d.Wait == nil || !strings.Contains(d.Wait.Message, "e1") || d.Wait.After <= 0) {
 					t.Errorf("wait is %+v", d.Wait)
+				}
+				if k == kindCertificates && tc.want == rkev1.OperationStateSucceeded &&
+					m.cp.Status.CertificateRotationGeneration != 1 {
+					t.Errorf("the generation is %d", m.cp.Status.CertificateRotationGeneration)
 				}
 				if _, message := m.condition(k.Condition); message != tc.message {
 					t.Errorf("the condition says %q", message)

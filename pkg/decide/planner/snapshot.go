@@ -129,6 +129,8 @@ type Machine struct {
 	// never paused.
 	Paused    bool      `json:"paused,omitempty"`
 	ResumedAt time.Time `json:"resumedAt,omitzero"`
+	// PausedByUser is true when the user has paused the Machine itself.
+	PausedByUser bool `json:"pausedByUser,omitempty"`
 	// Held is true when the machine is deleting and its etcd member has not left yet.
 	Held bool `json:"held,omitempty"`
 	// PoolPaused is true when the machine pool is paused. Skip is true when an operator leaves the machine out of

@@ -67,7 +67,6 @@ func (o certificateRotation) work() verdict {
 	if v.stop {
 		return v
 	}
-	o.status.CertificateRotationGeneration = request.Generation
 	return o.succeed(strings.Join(slices.DeleteFunc([]string{o.withoutRole(), unready}, isEmpty), "; "))
 }
 

@@ -71,31 +71,69 @@ func NodeMissedSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) tim
 	return lost
 }
 
-// Broken reports whether a machine's node is lost, or its plan failed or has not worked for a while. The planner uses
-// the same rule. A node can report this about itself only, and cannot make another one look broken. secret is its plan
-// secret, nil if there is none.
-func Broken(machine *clusterv1.Machine, secret *corev1.Secret, now time.Time, after time.Duration) bool {
-	if !NodeLostSince(machine).IsZero() {
-		return true
+// APIServerAnswers reports whether an API server of a cluster answers, as the planner sees it. machines are all
+// Machines of the cluster, and secretOf returns the plan secret of one, nil if there is none.
+func APIServerAnswers(cluster *clusterv1.Cluster, machines []*clusterv1.Machine,
+	secretOf func(*clusterv1.Machine) (*corev1.Secret, error)) (bool, error) {
+	for _, machine := range machines {
+		if machine.DeletionTimestamp != nil || !NodeLostSince(machine).IsZero() || NodeUnknown(machine, cluster) {
+			continue
+		}
+		secret, err := secretOf(machine)
+		if err != nil {
+			return false, err
+		}
+		if secret != nil && decode(secret).ServesAPI() {
+			return true, nil
+		}
 	}
+	return false, nil
+}
+
+// Member is what is known about the etcd member of a machine. The planner judges by the same rules.
+type Member struct {
+	machine *clusterv1.Machine
+	plan    *planner.PlanSecret
+}
+
+// MemberOf reads what is known about the member of a machine. secret is its plan secret, nil if there is none. answers
+// says whether an API server of the cluster answers, see APIServerAnswers. It is called only if that matters.
+func MemberOf(machine *clusterv1.Machine, secret *corev1.Secret, answers func() (bool, error)) (Member, error) {
 	if secret == nil {
-		return false
+		return Member{machine, nil}, nil
 	}
 	plan := decode(secret)
-	late := plan.State.Failed || now.Sub(plan.DeliveredAt) >= after
-	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works() && late
+	if plan.MayIdle(machine.Labels) {
+		if known, err := answers(); err != nil || known {
+			return Member{machine, plan}, err
+		}
+		plan = plan.WithoutIdleKubelet()
+	}
+	return Member{machine, plan}, nil
+}
+
+// Broken reports whether the machine's node is lost, or its plan failed or has not worked for a while. A node can
+// report this about itself only, and cannot make another one look broken.
+func (m Member) Broken(now time.Time, after time.Duration) bool {
+	if !NodeLostSince(m.machine).IsZero() {
+		return true
+	}
+	if m.plan == nil {
+		return false
+	}
+	state := &m.plan.State
+	late := state.Failed || now.Sub(m.plan.DeliveredAt) >= after
+	return m.plan.Malformed != "" || state.PlanExists && !state.Works() && late
 }
 
 // Restarting reports whether a plan was delivered within that time and does not work yet, as while it restarts a node.
-func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool {
-	plan := decode(secret)
-	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
+func (m Member) Restarting(now time.Time, within time.Duration) bool {
+	return m.plan != nil && m.plan.State.PlanExists && !m.plan.State.Works() && now.Sub(m.plan.DeliveredAt) < within
 }
 
-// EtcdServes reports whether the etcd member of a machine is proven to work, as the planner sees it. secret is its plan
-// secret, nil if there is none.
-func EtcdServes(machine *clusterv1.Machine, secret *corev1.Secret) bool {
-	return secret != nil && NodeLostSince(machine).IsZero() && planner.EtcdServes(decode(secret))
+// EtcdServes reports whether the etcd member is proven to work.
+func (m Member) EtcdServes() bool {
+	return m.plan != nil && NodeLostSince(m.machine).IsZero() && planner.EtcdServes(m.plan)
 }
 
 // KeepsDataElsewhere reports whether a machine uses another datastore than etcd, and has no member. secret is its plan

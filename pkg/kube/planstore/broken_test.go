@@ -80,17 +80,28 @@ func TestBroken(t *testing.T) {
 			}
 			secret := &corev1.Secret{Type: "rke.cattle.io/machine-plan", Data: tc.data}
 			secret.Annotations = map[string]string{"rke.cattle.io/plan-last-updated": at.Format(time.RFC3339)}
-			if got := Broken(machine, secret, at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantBroken {
+			member := memberOf(t, machine, secret)
+			if got := member.Broken(at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantBroken {
 				t.Errorf("broken is %v", got)
 			}
-			if got := Restarting(secret, at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantRestarting {
+			if got := member.Restarting(at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantRestarting {
 				t.Errorf("restarting is %v", got)
 			}
 		})
 	}
-	if Broken(&clusterv1.Machine{}, nil, at, 0) {
+	if memberOf(t, &clusterv1.Machine{}, nil).Broken(at, 0) {
 		t.Error("a machine without a plan secret is broken")
 	}
+}
+
+// memberOf is the member of a machine in a cluster whose API server answers.
+func memberOf(t *testing.T, machine *clusterv1.Machine, secret *corev1.Secret) Member {
+	t.Helper()
+	member, err := MemberOf(machine, secret, func() (bool, error) { return true, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return member
 }
 
 // The hook that removes etcd members and the planner that restarts them agree on which members work. Otherwise each
@@ -164,7 +175,7 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 				set("failure-count", "1")
 				secret.Data["failed-output"] = tc.output
 			}
-			if got := EtcdServes(machine, secret); got != tc.want {
+			if got := memberOf(t, machine, secret).EtcdServes(); got != tc.want {
 				t.Errorf("serving for the hook: %v", got)
 			}
 			if got := planner.EtcdServes(decode(secret)) && !tc.lost; got != tc.want {
@@ -172,7 +183,7 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 			}
 		})
 	}
-	if EtcdServes(&clusterv1.Machine{}, nil) {
+	if memberOf(t, &clusterv1.Machine{}, nil).EtcdServes() {
 		t.Error("a machine without a plan secret serves")
 	}
 }

@@ -108,7 +108,8 @@ func (s *Machines) SetConditions(cached *clusterv1.Machine, want Conditions, now
 	return stored, nil
 }
 
-// isMoved reports whether the API server refused a patch because of one of its tests. The answer then names no field,
+// isMoved reports whether the API server refused a patch because of one of its tests, or because a condition that the
+// patch appends is there by now, from another handler or an older write. The answer to a failed test names no field,
 // and an answer about an invalid condition does.
 func isMoved(err error) bool {
 	if apierrors.IsConflict(err) {
@@ -119,7 +120,9 @@ func isMoved(err error) bool {
 		return false
 	}
 	details := status.Status().Details
-	return details == nil || len(details.Causes) == 0
+	return details == nil || !slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type != metav1.CauseTypeFieldValueDuplicate
+	})
 }
 
 // patchConditions returns nil if all conditions are already there.

@@ -241,6 +241,11 @@ func TestMachines_OtherWritersOfTheStatus(t *testing.T) {
 			meanwhile: func(m *clusterv1.Machine) { reports(m, true, "Available") },
 			want:      both("Available", "Ready", "Reconciled"), wantGets: 1,
 		},
+		"another handler has appended ours": {
+			cached:    func(m *clusterv1.Machine) { reports(m, false, "Ready") },
+			meanwhile: func(m *clusterv1.Machine) { reports(m, false, "Reconciled") },
+			want:      both("Ready", "Reconciled"), wantGets: 1,
+		},
 		"the lists become shorter": {
 			cached: func(m *clusterv1.Machine) { reports(m, false, "Ready", "Reconciled") },
 			meanwhile: func(m *clusterv1.Machine) {

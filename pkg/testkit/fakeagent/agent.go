@@ -218,7 +218,8 @@ func (a *agent) healthy() bool {
 		return false
 	}
 	if a.roles.etcd && !a.roles.controlPlane {
-		return a.installed // etcd and kubelet run before the API does
+		// On K3s the kubelet starts when an API server answers. On RKE2 etcd and the kubelet run before.
+		return a.installed && (a.known.config.runtime != "k3s" || a.world.isServing(a.cluster))
 	}
 	a.world.mutex.Lock()
 	defer a.world.mutex.Unlock()
