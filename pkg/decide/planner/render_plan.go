@@ -77,11 +77,22 @@ func (r *renderer) inputFor(m *machine, joinURL string) render.Input {
 		Roles:                  m.roles,
 		NodeName:               m.Labels[rkev1.NodeNameLabel],
 		Provisioned:            m.Provisioned,
-		Driver:                 m.Driver,
+		Driver:                 m.recorded(),
 		JoinURLAutosetDisabled: byHand,
 		AgentPin:               m.agentPin,
 	}
 	return in
+}
+
+// recorded is what the driver recorded about the host, nil while that is incomplete. Drivers record a machine before
+// they create its host, and so before it has addresses. A plan without these would soon be replaced by one with them,
+// which may restart the node. Some drivers record no addresses at all. Their hosts are complete when they exist.
+func (m *Machine) recorded() *render.Driver {
+	exists := m.InfrastructureReady || m.HasNode
+	if m.Driver != nil && !exists && *m.Driver == (render.Driver{Name: m.Driver.Name}) {
+		return nil
+	}
+	return m.Driver
 }
 
 // render returns the plan that a machine should have.
