@@ -87,7 +87,8 @@ func TestDriverFailures(t *testing.T) {
 	t.Logf("faults that occurred: %v", counts)
 }
 
-// endHangs ends drivers of workers that hang, as an administrator does who does not wait for the deadline of their Jobs.
+// endHangs ends drivers of workers that hang, as an administrator does who does not wait for the deadline of their
+// Jobs.
 func (w *world) endHangs(ctx context.Context) {
 	for ended := 0; ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
 		occurred := w.Lab.Occurred()

@@ -60,7 +60,8 @@ func TestVSphere(t *testing.T) {
 		name := s.waitsForAddress("two")
 		must(t, s.objects.Resource(clustersResource).Namespace(namespace).Delete(t.Context(), "two",
 			metav1.DeleteOptions{}))
-		s.hostBecomes("the removal waits for the driver", rkev1.ConditionReady, "False", "starts after the end of the Job")
+		s.hostBecomes("the removal waits for the driver", rkev1.ConditionReady, "False",
+			"starts after the end of the Job")
 		s.endDriver()
 		s.hostBecomes("the user is asked", rkev1.ConditionDeleteJob, "False", "remove the host "+name+" in the cloud")
 		if reason := s.condition(rkev1.ConditionDeleteJob)["reason"]; reason != machinejob.ReasonUnconfirmed {

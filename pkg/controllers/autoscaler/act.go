@@ -60,7 +60,8 @@ func (h *handler) writeSecret(facts *Facts) error {
 	cluster := facts.cluster
 	name := naming.AutoscalerKubeconfig(cluster.Namespace, cluster.Name)
 	now := h.Now()
-	if h.written.Left(string(facts.account.UID), now) > 0 || facts.secret != nil && h.written.Behind(facts.secret, now) {
+	if h.written.Left(string(facts.account.UID), now) > 0 || facts.secret != nil && h.written.Behind(facts.secret,
+		now) {
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, ownwrites.BelievedAfter)
 		return nil // the cache is behind
 	}

@@ -120,7 +120,8 @@ func TestKubeconfig_FollowsTheTokenAndTheRequestForACopy(t *testing.T) {
 		t.Errorf("kubeconfig:\n%s", config)
 	}
 	if name, ok := IsKubeconfig(first); name != "demo" || !ok ||
-		first.Annotations[provv1.SyncTargetNameAnnotation] != copyName || first.Annotations[FormerTokenAnnotation] != "" {
+		first.Annotations[provv1.SyncTargetNameAnnotation] != copyName ||
+		first.Annotations[FormerTokenAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", first.Labels, first.Annotations)
 	}
 	first.Annotations["of"] = "a user"

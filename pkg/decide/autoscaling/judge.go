@@ -41,7 +41,8 @@ func Judge(program *Program, state State, visited bool) error {
 	name := "Deployment " + Namespace + "/" + ProgramName
 	switch {
 	case visited && state.Foreign:
-		return outcome.Stall(ReasonRefused, name+" exists in the cluster, and Drover did not make it: delete or rename it")
+		return outcome.Stall(ReasonRefused, name+" exists in the cluster, and Drover did not make it: delete or "+
+			"rename it")
 	case visited && state.Refusal != "":
 		return outcome.Stall(ReasonRefused, "the cluster refuses the autoscaler: "+state.Refusal)
 	case visited && state.Current && (program.Paused || state.Available > 0):

@@ -23,8 +23,8 @@ const (
 
 // Schema is what the driver of a credential understands.
 type Schema struct {
-	// Credential are the fields of the credential, Config those of the machine config. A driver reads all its flags from
-	// variables, so a credential may have fields of both.
+	// Credential are the fields of the credential, Config those of the machine config. A driver reads all its flags
+	// from variables, so a credential may have fields of both.
 	Credential, Config map[string]mgmtv3.Field
 }
 
@@ -83,8 +83,8 @@ func (p Problem) Error() *field.Error {
 	return field.Invalid(at, field.OmitValueType{}, p.Message)
 }
 
-// Problems compares the keys of a credential with the schema of a driver. There are none if the schema is unknown, or if
-// the NodeDriver names no fields of a credential.
+// Problems compares the keys of a credential with the schema of a driver. There are none if the schema is unknown, or
+// if the NodeDriver names no fields of a credential.
 func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 	if schema == nil || len(schema.Credential) == 0 {
 		return nil

@@ -30,9 +30,11 @@ func TestProblems_NameWhatWouldBeRight(t *testing.T) {
 			[]string{"key amazonec2credentialConfig-acessKey is unknown: driver amazonec2 has no field acessKey; did " +
 				"you mean amazonec2credentialConfig-accessKey?",
 				"key amazonec2credentialConfig-accessKey is missing: driver amazonec2 requires it"}},
-		"a key of another cloud": {map[string]string{access: "a", secret: "s", "amazonec2credentialConfig-tenantId": "x"},
+		"a key of another cloud": {map[string]string{access: "a", secret: "s",
+			"amazonec2credentialConfig-tenantId": "x"},
 			amazon(), []string{"key amazonec2credentialConfig-tenantId is unknown: driver amazonec2 has no field " +
-				"tenantId; its keys are amazonec2credentialConfig-accessKey, amazonec2credentialConfig-defaultRegion, " +
+				"tenantId; its keys are amazonec2credentialConfig-accessKey, " +
+				"amazonec2credentialConfig-defaultRegion, " +
 				"amazonec2credentialConfig-secretKey"}},
 		"an empty value": {map[string]string{access: "a", secret: ""}, amazon(),
 			[]string{"key amazonec2credentialConfig-secretKey is missing: driver amazonec2 requires it"}},

@@ -59,12 +59,15 @@ func TestName_FollowsTheVersionAndTheAddress(t *testing.T) {
 		same       bool
 	}{
 		"another machine config for the same region": {nil, map[string]any{"region": "eu-central-1", "ami": "y"}, true},
-		"another region":                 {nil, map[string]any{"region": "eu-west-1"}, false},
-		"another endpoint":               {nil, map[string]any{"region": "eu-central-1", "endpoint": "ec2.test"}, false},
-		"a secret in the machine config": {nil, map[string]any{"region": "eu-central-1", "secretKey": "s"}, false},
-		"another version": {func(s *corev1.Secret) { s.ResourceVersion = "8" }, map[string]any{"region": "eu-central-1"},
+		"another region": {nil, map[string]any{"region": "eu-west-1"}, false},
+		"another endpoint": {nil, map[string]any{"region": "eu-central-1", "endpoint": "ec2.test"},
 			false},
-		"another Secret of the name": {func(s *corev1.Secret) { s.UID = "u2" }, map[string]any{"region": "eu-central-1"},
+		"a secret in the machine config": {nil, map[string]any{"region": "eu-central-1", "secretKey": "s"}, false},
+		"another version": {func(s *corev1.Secret) { s.ResourceVersion = "8" },
+			map[string]any{"region": "eu-central-1"},
+			false},
+		"another Secret of the name": {func(s *corev1.Secret) { s.UID = "u2" },
+			map[string]any{"region": "eu-central-1"},
 			false},
 	} {
 		secret := credential()

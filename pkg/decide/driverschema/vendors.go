@@ -30,7 +30,8 @@ var vendors = []vendor{
 		"docker-machine-driver-cloudca/files/2446837/docker-machine-driver-cloudca_v2.0.0_linux-amd64.zip",
 		"1757e2b807b0fea4a38eade4e961bcc609853986a44a99a4e86a37ccea1f7679"}}},
 	{name: "cloudscale", programs: map[string]program{amd64: {"https://github.com/cloudscale-ch/" +
-		"docker-machine-driver-cloudscale" + releases + "v1.2.0/docker-machine-driver-cloudscale_v1.2.0_linux_amd64.tar.gz",
+		"docker-machine-driver-cloudscale" + releases +
+		"v1.2.0/docker-machine-driver-cloudscale_v1.2.0_linux_amd64.tar.gz",
 		"e33fbd6c2f87b1c470bcb653cc8aa50baf914a9d641a2f18f86a07c398cfb544"}}},
 	{
 		name: "harvester", public: "clusterType,clusterId", private: "kubeconfigContent", optional: "clusterId",
@@ -50,13 +51,16 @@ var vendors = []vendor{
 	{
 		name: "nutanix", public: "endpoint,username,port", private: "password",
 		programs: map[string]program{amd64: {"https://github.com/nutanix/docker-machine" + releases +
-			"v3.8.0/docker-machine-driver-nutanix", "ad18a0150f37e6cf0aef99a529f9541be72daa9e6dc3dad835d095d44e600f6a"}},
+			"v3.8.0/docker-machine-driver-nutanix",
+			"ad18a0150f37e6cf0aef99a529f9541be72daa9e6dc3dad835d095d44e600f6a"}},
 	},
 	{
 		name: "oci", public: "tenancyId,userId,fingerprint", private: "privateKeyContents",
 		passwords: "privateKeyPassphrase",
-		programs: map[string]program{amd64: {"https://github.com/rancher-plugins/rancher-machine-driver-oci" + releases +
-			"v1.3.0/docker-machine-driver-oci-linux", "0a1afa6a0af85ecf3d77cc554960e36e1be5fd12b22b0155717b9289669e4021"}},
+		programs: map[string]program{amd64: {"https://github.com/rancher-plugins/rancher-machine-driver-oci" +
+			releases +
+			"v1.3.0/docker-machine-driver-oci-linux",
+			"0a1afa6a0af85ecf3d77cc554960e36e1be5fd12b22b0155717b9289669e4021"}},
 	},
 	{
 		name: "otc", public: "accessKey,username", private: "secretKey,password,token",

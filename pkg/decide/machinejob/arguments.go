@@ -180,8 +180,8 @@ func createArguments(in Input) ([]string, map[string]string) {
 	return append(args, instance), files
 }
 
-// withoutCredential returns the fields that the credential does not have. A flag would override the environment, and the
-// kind of a machine config may have defaults for fields of the credential, such as the port of a vCenter.
+// withoutCredential returns the fields that the credential does not have. A flag would override the environment, and
+// the kind of a machine config may have defaults for fields of the credential, such as the port of a vCenter.
 func withoutCredential(fields map[string]any, credential map[string][]byte) map[string]any {
 	out := maps.Clone(fields)
 	for key, value := range credential {

@@ -152,7 +152,8 @@ func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 		}
 	}
 	if condition.Reason == deadlineExceeded {
-		return "the driver did not end before the deadline of its Job, so the driver or the cloud hangs; check that the " +
+		return "the driver did not end before the deadline of its Job, so the driver or the cloud hangs; check that " +
+			"the " +
 			"cloud answers (" + condition.Reason + ")"
 	}
 	return strings.TrimSpace(condition.Reason + ": " + condition.Message)

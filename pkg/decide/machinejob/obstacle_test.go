@@ -15,7 +15,8 @@ import (
 
 // TestObstacleOf reads the conditions that Decide writes: an obstacle must be recognized by the text of its condition.
 func TestObstacleOf(t *testing.T) {
-	encoded := "UnauthorizedOperation: You are not authorized to perform this operation. Encoded authorization failure " +
+	encoded := "UnauthorizedOperation: You are not authorized to perform this operation. Encoded authorization " +
+		"failure " +
 		"message: " + strings.Repeat("ü", 400)
 	const giveUp = "provisioning.cattle.io/force-machine-remove=true on SimMachine demo-pool-a-7c9fd-x2k4q"
 	for name, test := range map[string]struct {
@@ -39,8 +40,11 @@ func TestObstacleOf(t *testing.T) {
 			want: []string{"ImagePullBackOff: no such image"},
 		},
 		"the credential is gone": {
-			snapshot: with(removeIntended, func(s *machinejob.Snapshot) { s.CredentialError = "Secret x/y is missing" }),
-			want:     []string{"Secret x/y is missing", "Create the Secret again", giveUp}, wantStuck: true,
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				s.CredentialError = "Secret x/y is " +
+					"missing"
+			}),
+			want: []string{"Secret x/y is missing", "Create the Secret again", giveUp}, wantStuck: true,
 		},
 		"the credential is denied": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
@@ -65,7 +69,8 @@ func TestObstacleOf(t *testing.T) {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseFailed, encoded)
 			}),
-			want:      []string{"failed: UnauthorizedOperation: You are not authorized", "ü. Drover tries again", giveUp},
+			want: []string{"failed: UnauthorizedOperation: You are not authorized", "ü. Drover tries again",
+				giveUp},
 			wantStuck: true,
 		},
 		"the state is lost": {
@@ -127,8 +132,10 @@ func TestObstacleOf_RetryKeepsTheFailure(t *testing.T) {
 		s.Now = s.Now.Add(time.Hour)
 	}
 	failure := machinejob.Obstacle{Reason: "DeleteError", Stuck: true, Message: "Removing SimMachine " +
-		"fleet-default/demo-pool-a-7c9fd-x2k4q failed: quota exceeded. Drover tries again within an hour. If the host " +
-		"is gone, set annotation provisioning.cattle.io/force-machine-remove=true on SimMachine demo-pool-a-7c9fd-x2k4q"}
+		"fleet-default/demo-pool-a-7c9fd-x2k4q failed: quota exceeded. Drover tries again within an hour. If the " +
+		"host " +
+		"is gone, set annotation provisioning.cattle.io/force-machine-remove=true on SimMachine " +
+		"demo-pool-a-7c9fd-x2k4q"}
 	if diff := cmp.Diff([]machinejob.Obstacle{{}, failure}, got); diff != "" {
 		t.Errorf("changes of the obstacle (-want +got):\n%s", diff)
 	}

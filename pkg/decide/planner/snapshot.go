@@ -123,7 +123,8 @@ type Machine struct {
 	NodeUnknown bool `json:"nodeUnknown,omitempty"`
 	// NodeUnknownSince is since when NodeUnknown is true, zero when that is not known.
 	NodeUnknownSince time.Time `json:"nodeUnknownSince,omitzero"`
-	// NodeProblem is why Cluster API reports the Node as unhealthy, in one line. It is empty while it reports no problem.
+	// NodeProblem is why Cluster API reports the Node as unhealthy, in one line. It is empty while it reports no
+	// problem.
 	NodeProblem string `json:"nodeProblem,omitempty"`
 	// Paused is true while Cluster API does not look at the Machine. ResumedAt is when it began again, zero when it was
 	// never paused.

@@ -88,7 +88,8 @@ func TestMember_AnIdleKubeletIsNoEvidenceForTheHookAndThePlanner(t *testing.T) {
 			}
 			s := planner.Snapshot{Machines: []planner.Machine{
 				{Name: "e1", Labels: machine.Labels, Plan: decode(secret)},
-				{Name: "c1", Labels: server.Labels, Plan: decode(serverSecret), Deleting: server.DeletionTimestamp != nil,
+				{Name: "c1", Labels: server.Labels, Plan: decode(serverSecret),
+					Deleting:    server.DeletionTimestamp != nil,
 					NodeUnknown: NodeUnknown(server, cluster), NodeLostSince: NodeLostSince(server)},
 			}}
 			explained := planner.Explain(s).Machines

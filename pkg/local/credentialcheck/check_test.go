@@ -32,7 +32,8 @@ func ec2(t *testing.T, status int, code string) map[string]string {
 	}))
 	t.Cleanup(server.Close)
 	return map[string]string{credentialjob.FieldAccessKey: "AKID", credentialjob.FieldSecretKey: "hunter2",
-		credentialjob.FieldRegion: "eu-central-1", credentialjob.FieldEndpoint: strings.TrimPrefix(server.URL, "http://"),
+		credentialjob.FieldRegion: "eu-central-1", credentialjob.FieldEndpoint: strings.TrimPrefix(server.URL,
+			"http://"),
 		credentialjob.FieldInsecureTransport: "true"}
 }
 
@@ -67,7 +68,7 @@ func TestCheck_AnswersOfEC2(t *testing.T) {
 func TestUnderstood_ThrottlingIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>": "RequestLimitExceeded",
+		"<Response><Errors><Error><Code>RequestLimit</Code></Error></Errors></Response>": "RequestLimit",
 		"<html>": "503 Service Unavailable",
 		"<Response><Errors><Error><Code>hunter2 hunter2</Code></Error></Errors></Response>": "not as EC2 does",
 	} {
@@ -83,7 +84,8 @@ func TestUnderstood_ThrottlingIsNoAnswer(t *testing.T) {
 func TestRequest_IsSignedForItsRegion(t *testing.T) {
 	t.Parallel()
 	a := &amazon{fields: map[string]string{credentialjob.FieldAccessKey: "AKIDEXAMPLE",
-		credentialjob.FieldSecretKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", credentialjob.FieldRegion: "cn-north-1",
+		credentialjob.FieldSecretKey:    "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+		credentialjob.FieldRegion:       "cn-north-1",
 		credentialjob.FieldSessionToken: "session"},
 		now: func() time.Time { return time.Date(2026, 8, 30, 12, 36, 0, 0, time.UTC) }}
 	request, err := a.request(t.Context())

@@ -43,7 +43,8 @@ func TestNarrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := narrow(httptest.NewRequest(c.method, prefix+c.path, nil), "ns", "demo")
-			if text := got.path + "?" + got.query.Encode(); err == nil && text != c.want || (err != nil) != (c.want == "") {
+			if text := got.path + "?" + got.query.Encode(); err == nil && text != c.want ||
+				(err != nil) != (c.want == "") {
 				t.Errorf("forwarded as %s (%v), want %s", text, err, c.want)
 			}
 		})

@@ -60,9 +60,9 @@ type Options struct {
 
 // Faults injects failures of machines. Several goroutines call its methods.
 type Faults interface {
-	// Job returns the reason why a Job fails, or "" if it succeeds. While it returns Hangs, the driver does not end, and
-	// the World asks again. remove is true for the Job that removes a machine. attempt counts from 1 the Jobs for that
-	// machine and purpose.
+	// Job returns the reason why a Job fails, or "" if it succeeds. While it returns Hangs, the driver does not end,
+	// and the World asks again. remove is true for the Job that removes a machine. attempt counts from 1 the Jobs for
+	// that machine and purpose.
 	Job(machine string, remove bool, attempt int) string
 	// Instruction returns the output with which an instruction of a plan fails, or nil if it succeeds. attempt counts
 	// from 1 the attempts at that plan. The agent reports an *ExitError as Drover's agent does: with the name of the
@@ -70,8 +70,8 @@ type Faults interface {
 	Instruction(machine, name string, attempt int) error
 }
 
-// Hangs is the answer of Faults.Job for a driver that neither succeeds nor fails. hangs is the time until the World asks
-// again.
+// Hangs is the answer of Faults.Job for a driver that neither succeeds nor fails. hangs is the time until the World
+// asks again.
 const (
 	Hangs = "hangs"
 	hangs = 100 * time.Millisecond

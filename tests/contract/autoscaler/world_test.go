@@ -134,7 +134,8 @@ func (w *world) awaitDeployed() {
 		if err != nil {
 			return err.Error()
 		}
-		if got := found.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/cluster-autoscaler:v1.36.1" {
+		got := found.Spec.Template.Spec.Containers[0].Image
+		if got != "registry.example.com/cluster-autoscaler:v1.36.1" {
 			w.Errorf("the image is %s", got)
 		}
 		found.Status.ObservedGeneration, found.Status.AvailableReplicas = found.Generation, 1

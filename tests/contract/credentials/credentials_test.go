@@ -239,7 +239,8 @@ func TestCredentials(t *testing.T) {
 		}
 		for _, want := range []string{"data[amazonec2credentialConfig-acessKey]", "did you mean " +
 			"amazonec2credentialConfig-accessKey?", "data[amazonec2credentialConfig-accessKey]: Required value"} {
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(),
+				secret) {
 				return fmt.Sprintf("error %v, want %q", err, want)
 			}
 		}

@@ -73,8 +73,8 @@ type Settings struct {
 	CAPI server.CAPIMode
 	// CoreWrites selects how that core writes. The default is DROVER_TEST_CORE_WRITES, or else that of drover server.
 	CoreWrites server.CoreWrites
-	// Providers are the API groups of other infrastructure providers, as the chart's value rbac.extraProviders has them.
-	// The plane must have the controller that aggregates roles.
+	// Providers are the API groups of other infrastructure providers, as the chart's value rbac.extraProviders has
+	// them. The plane must have the controller that aggregates roles.
 	Providers []string
 	// Transport, if not nil, wraps the transport of Drover's clients.
 	Transport func(http.RoundTripper) http.RoundTripper

@@ -97,8 +97,9 @@ func apply(t *testing.T, st *stage.Stage, namespace string) {
 		Spec: provv1.ClusterSpec{
 			KubernetesVersion: stage.RKE2,
 			RKEConfig: &provv1.RKEConfig{
-				InfrastructureRef: &corev1.ObjectReference{APIVersion: apiVersion, Kind: "DevCluster", Name: clusterName},
-				MachinePools:      []provv1.RKEMachinePool{pool(serverPool, 1, true), pool(workerPool, 2, false)},
+				InfrastructureRef: &corev1.ObjectReference{APIVersion: apiVersion, Kind: "DevCluster",
+					Name: clusterName},
+				MachinePools: []provv1.RKEMachinePool{pool(serverPool, 1, true), pool(workerPool, 2, false)},
 			},
 		},
 	}

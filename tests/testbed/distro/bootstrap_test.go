@@ -62,7 +62,8 @@ func TestReplaceBootstrap_WithoutSavedData(t *testing.T) {
 	if err := r.replaceBootstrap(nil, bootstrap(nil).writeAll); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(r.layout.server("tls/server-ca.crt")); err != nil || string(data) != "tls/server-ca.crt" {
+	if data, err := os.ReadFile(r.layout.server("tls/server-ca.crt")); err != nil ||
+		string(data) != "tls/server-ca.crt" {
 		t.Errorf("the file is %q, %v", data, err)
 	}
 	if !strings.Contains(log.String(), "no bootstrap data") {

@@ -26,14 +26,15 @@ func TestComponents_ServingCertificates(t *testing.T) {
 		args    values
 		want    []string
 	}{
-		"K3s":                           {K3s, "v1.36.2+k3s1", values{"cert-dir=/x"}, []string{own, "--cert-dir=/x"}},
-		"the first of 1.32":             {K3s, "v1.32.5+k3s1", nil, []string{own}},
-		"before it":                     {K3s, "v1.32.4+k3s1", values{"cert-dir=/x"}, []string{"--cert-dir=/x"}},
-		"the first of 1.33":             {K3s, "v1.33.1+k3s1", nil, []string{own}},
-		"before the first of 1.33":      {K3s, "v1.33.0+k3s1", nil, nil},
-		"RKE2":                          {RKE2, "v1.36.2+rke2r1", values{"cert-dir=/x"}, []string{"--cert-dir=/x"}},
-		"the user passes a certificate": {K3s, "v1.36.2+k3s1", values{"tls-cert-file=/x"}, []string{"--tls-cert-file=/x"}},
-		"an unreadable version":         {K3s, "latest", nil, nil},
+		"K3s":                      {K3s, "v1.36.2+k3s1", values{"cert-dir=/x"}, []string{own, "--cert-dir=/x"}},
+		"the first of 1.32":        {K3s, "v1.32.5+k3s1", nil, []string{own}},
+		"before it":                {K3s, "v1.32.4+k3s1", values{"cert-dir=/x"}, []string{"--cert-dir=/x"}},
+		"the first of 1.33":        {K3s, "v1.33.1+k3s1", nil, []string{own}},
+		"before the first of 1.33": {K3s, "v1.33.0+k3s1", nil, nil},
+		"RKE2":                     {RKE2, "v1.36.2+rke2r1", values{"cert-dir=/x"}, []string{"--cert-dir=/x"}},
+		"the user passes a certificate": {K3s, "v1.36.2+k3s1", values{"tls-cert-file=/x"},
+			[]string{"--tls-cert-file=/x"}},
+		"an unreadable version": {K3s, "latest", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := apiComponents(NewLayout(test.runtime, ""), Node{Name: "n1", IP: net.IPv4(192, 0, 2, 1)},

@@ -47,7 +47,8 @@ func TestFollowRemoval_AnnotationsThatRemain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := ""
-			r := &run{Options: Options{Runtime: K3s, Log: io.Discard}, leave: func(_ context.Context, _, name string) error {
+			r := &run{Options: Options{Runtime: K3s, Log: io.Discard}, leave: func(_ context.Context, _,
+				name string) error {
 				left = name
 				return test.etcd
 			}}

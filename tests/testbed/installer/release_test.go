@@ -52,7 +52,8 @@ func TestLayoutOf(t *testing.T) {
 			problem: "no archive of container images, as rke2-images.linux-amd64.tar.zst"},
 		"both distributions in one folder": {names: append(without(k3s, "install.sh"), rke2...),
 			problem: "both k3s and rke2.linux-amd64.tar.gz; use a folder for each"},
-		"two installer images": {names: []string{"system-agent-installer-k3s-a.tar", "system-agent-installer-k3s-b.tar"},
+		"two installer images": {names: []string{"system-agent-installer-k3s-a.tar",
+			"system-agent-installer-k3s-b.tar"},
 			problem: "several installer images: system-agent-installer-k3s-a.tar, " +
 				"system-agent-installer-k3s-b.tar; keep one"},
 	} {

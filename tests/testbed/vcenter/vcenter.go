@@ -198,7 +198,8 @@ func (v *VCenter) GiveAddress(ctx context.Context, name, address string) error {
 		cards := slices.Clone(vm.Guest.Net)
 		for i := range cards {
 			cards[i].IpAddress = []string{address}
-			cards[i].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{IpAddress: address}}}
+			addresses := []types.NetIpConfigInfoIpAddress{{IpAddress: address}}
+			cards[i].IpConfig = &types.NetIpConfigInfo{IpAddress: addresses}
 		}
 		simulator.Map.Update(vm, []types.PropertyChange{{Name: "guest.net", Val: cards}})
 	})

@@ -10,7 +10,8 @@ const (
 	// resumeEvery is after how many bytes read both sides are resumed. It is less than what makes the library send a
 	// pause.
 	resumeEvery = 1 << 20
-	// resumeAfter is how long no data must arrive before that. It is also the first delay after many bytes were written.
+	// resumeAfter is how long no data must arrive before that. It is also the first delay after many bytes were
+	// written.
 	resumeAfter = 5 * time.Millisecond
 	// longestResumeDelay bounds the delay after many bytes were written. It doubles each time.
 	longestResumeDelay = 10 * time.Second
