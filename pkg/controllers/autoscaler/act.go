@@ -56,7 +56,7 @@ func isKubeconfigOf(secret *corev1.Secret, facts *Facts) bool {
 }
 
 // writeSecret writes the kubeconfig, with a new token if that is due. It requeues the Cluster for the next renewal.
-func (h *handler) writeSecret(facts *Facts) error {
+func (h *handler) writeSecret(facts *Facts) error { //nolint:gocyclo // each case is one early return
 	cluster := facts.cluster
 	name := naming.AutoscalerKubeconfig(cluster.Namespace, cluster.Name)
 	now := h.Now()

@@ -13,7 +13,7 @@ import (
 )
 
 // report writes the condition, in one write and only if it changed. end is the problem with the account.
-func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
+func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) { //nolint:gocyclo // each case is one early return
 	cluster := facts.cluster
 	program := h.program(facts)
 	seen := h.sight(facts.name())

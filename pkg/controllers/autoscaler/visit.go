@@ -49,7 +49,7 @@ func (h *handler) program(facts *Facts) *autoscaling.Program {
 }
 
 // visit makes the objects in a cluster equal to the wanted ones.
-func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Duration, error) {
+func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Duration, error) { //nolint:gocyclo // each case is one early return
 	cluster, err := clients.Optional(h.clusters.Get(name.Namespace, name.Name))
 	if err != nil || cluster == nil || !h.deploys(cluster) {
 		return 0, err

@@ -51,7 +51,7 @@ type check struct {
 	result *credentialjob.Result
 }
 
-func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
+func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) { //nolint:gocyclo // each read can fail
 	facts := &Facts{cluster: cluster, now: h.Now()}
 	seen := map[string]bool{}
 	for _, use := range topology.CredentialUses(cluster) {

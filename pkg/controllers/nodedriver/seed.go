@@ -20,7 +20,7 @@ type SeedClient interface {
 // Seed creates the NodeDrivers that are compiled into rancher-machine and restores their definitions. It keeps whether
 // a driver is active. It also creates those of vendors, for the architecture of the server. It never changes these,
 // because an administrator may use another version. The server calls it at every start, before the controllers.
-func Seed(client SeedClient, arch string) error {
+func Seed(client SeedClient, arch string) error { //nolint:gocyclo // each request can fail
 	for _, seed := range driverschema.Seeds() {
 		existing, err := client.Get(seed.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -85,7 +85,7 @@ func (p Problem) Error() *field.Error {
 
 // Problems compares the keys of a credential with the schema of a driver. There are none if the schema is unknown, or
 // if the NodeDriver names no fields of a credential.
-func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
+func Problems(data map[string][]byte, driver string, schema *Schema) []Problem { //nolint:gocyclo // one pass over the keys
 	if schema == nil || len(schema.Credential) == 0 {
 		return nil
 	}
@@ -102,7 +102,7 @@ func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 			out = append(out, Problem{Key: key, Message: instead(name, prefix, schema)})
 		}
 	}
-	// With a field of the machine config, the driver may log in in another way.
+	// With a field of the machine config, the driver may authenticate in another way.
 	for _, name := range slices.Sorted(maps.Keys(schema.Credential)) {
 		if schema.Credential[name].Required && !has[name] && !other {
 			out = append(out, Problem{Key: prefix + name, Missing: true,

@@ -39,7 +39,7 @@ func TestProblems_NameWhatWouldBeRight(t *testing.T) {
 		"an empty value": {map[string]string{access: "a", secret: ""}, amazon(),
 			[]string{"key amazonec2credentialConfig-secretKey is missing: driver amazonec2 requires it"}},
 		"a key without the name of the driver": {map[string]string{"accessKey": "a", secret: "s"}, amazon(), nil},
-		"another flag of the driver, which may log in in another way": {
+		"another flag of the driver, which may authenticate in another way": {
 			map[string]string{access: "a", "amazonec2credentialConfig-sessionToken": "t"}, amazon(), nil},
 		"an unknown schema": {map[string]string{"amazonec2credentialConfig-x": "a"}, nil, nil},
 		"a driver without fields of a credential": {map[string]string{"amazonec2credentialConfig-x": "a"},

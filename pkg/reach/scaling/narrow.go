@@ -31,7 +31,7 @@ var (
 
 // narrow returns the request that is forwarded for the autoscaler of a cluster. It must understand the request
 // completely, and refuses all others.
-func narrow(r *http.Request, namespace, cluster string) (request, error) {
+func narrow(r *http.Request, namespace, cluster string) (request, error) { //nolint:gocyclo // the list of what is forwarded stands in one place
 	path := "/" + strings.TrimPrefix(r.URL.Path, Prefix)
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || r.URL.RawPath != "" || r.URL.EscapedPath() != r.URL.Path || r.Header.Get("Upgrade") != "" ||

@@ -41,7 +41,8 @@ func InstallDriver(ctx context.Context, client *http.Client, location, hash, dir
 	sum := sha256.Sum256(content)
 	if got := hex.EncodeToString(sum[:]); hash != "" && !strings.EqualFold(strings.TrimSpace(hash), got) {
 		return "", fmt.Errorf("the driver's SHA-256 is %s, want %s; its file has changed since the NodeDriver was "+
-			"installed: restore the file, or set spec.checksum of the NodeDriver to the checksum of a file that you trust",
+			"installed: restore the file, or set spec.checksum of the NodeDriver to the checksum of a file that you "+
+			"trust",
 			got, hash)
 	}
 	name, program, err := unpack(lastSegment(location), content)
