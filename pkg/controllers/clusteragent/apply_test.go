@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Drover owns the fields of kubectl and the distribution, so that they disappear with the manifest, but not those of
@@ -32,7 +34,7 @@ func TestTakeOver(t *testing.T) {
 			entry("kubectl", "scale", `{"f:spec":{"f:replicas":{}}}`, metav1.ManagedFieldsOperationUpdate),
 			entry("kube-controller-manager", "status", `{"f:status":{"f:replicas":{}}}`,
 				metav1.ManagedFieldsOperationUpdate),
-			entry(fieldManager, "", `{"f:spec":{"f:strategy":{}}}`, metav1.ManagedFieldsOperationApply),
+			entry(proxy.FieldManager, "", `{"f:spec":{"f:strategy":{}}}`, metav1.ManagedFieldsOperationApply),
 		}}}
 	client := fake.NewClientset()
 	var patch []byte

@@ -49,11 +49,10 @@ func (w *world) playDriver(job *batchv1.Job, instance string) error {
 	if err != nil {
 		return err
 	}
-	given, err := w.c.Core.Secret().Get(job.Namespace, naming.MachineDriverSecret(instance), metav1.GetOptions{})
-	if err != nil {
-		return err
+	if given, err := w.c.Core.Secret().Get(job.Namespace, naming.MachineDriverSecret(instance),
+		metav1.GetOptions{}); err == nil {
+		w.given = append(w.given, string(given.Data["DIGITALOCEAN_ACCESS_TOKEN"]))
 	}
-	w.given = append(w.given, string(given.Data["DIGITALOCEAN_ACCESS_TOKEN"]))
 	state := machineState(instance)
 	if job.Labels[rkev1.InfraRemoveLabel] == "true" {
 		state = machineState("")
