@@ -32,8 +32,8 @@ func TestDecide_ChecksTheKeysOfCredentials(t *testing.T) {
 		"right keys": {nil, secret(right), schema, nil},
 		"a mistyped key": {nil, secret(wrong), schema,
 			[]string{"data[sim" + wrong + "]", "data[sim" + right + "]"}},
-		"an added mistake": {secret(right), secret(right, wrong), schema, []string{"data[sim" + wrong +
-			"]"}},
+		"an added mistake": {secret(right), secret(right, wrong), schema,
+			[]string{"data[sim" + wrong + "]"}},
 		"a mistake that was there":       {secret(wrong), secret(wrong), schema, nil},
 		"no credential":                  {nil, secret("-tokem"), schema, nil},
 		"the driver's schema is unknown": {nil, secret(wrong), nil, nil},
@@ -46,8 +46,7 @@ func TestDecide_ChecksTheKeysOfCredentials(t *testing.T) {
 				before = tc.before
 			}
 			r := request(t, "", "secrets", facts(t, func(f *admission.Facts) { f.CredentialSchema = tc.schema }),
-				before,
-				tc.after)
+				before, tc.after)
 			var got []string
 			for _, err := range decide(t, r).Errors {
 				got = append(got, err.Field)

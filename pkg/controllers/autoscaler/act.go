@@ -3,6 +3,7 @@ package autoscaler
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,27 +57,16 @@ func isKubeconfigOf(secret *corev1.Secret, facts *Facts) bool {
 }
 
 // writeSecret writes the kubeconfig, with a new token if that is due. It requeues the Cluster for the next renewal.
-func (h *handler) writeSecret(facts *Facts) error { //nolint:gocyclo // each case is one early return
-	cluster := facts.cluster
-	name := naming.AutoscalerKubeconfig(cluster.Namespace, cluster.Name)
-	now := h.Now()
-	if h.written.Left(string(facts.account.UID), now) > 0 || facts.secret != nil && h.written.Behind(facts.secret,
-		now) {
+func (h *handler) writeSecret(facts *Facts) error {
+	cluster, now := facts.cluster, h.Now()
+	behind := h.written.Left(string(facts.account.UID), now) > 0
+	if behind || facts.secret != nil && h.written.Behind(facts.secret, now) {
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, ownwrites.BelievedAfter)
 		return nil // the cache is behind
 	}
-	token, renewal := autoscaling.TokenIn(facts.secret, facts.account.UID, now)
-	if token == "" {
-		var err error
-		account := types.NamespacedName{Namespace: cluster.Namespace, Name: facts.account.Name}
-		if token, err = h.Issue(h.ctx, account, autoscaling.TokenLife); err != nil {
-			return fmt.Errorf("issue a token for the autoscaler: %w", err)
-		}
-		parsed, err := autoscaling.ParseToken(token)
-		if err != nil {
-			return fmt.Errorf("issue a token for the autoscaler: %w", err)
-		}
-		renewal = parsed.Renewal()
+	token, renewal, err := h.token(facts, now)
+	if err != nil {
+		return err
 	}
 	wanted, err := autoscaling.Kubeconfig{ServerURL: h.Settings.ServerURL, CACerts: h.Settings.CACerts,
 		Copy: h.Settings.Image != ""}.Secret(cluster, facts.secret, token)
@@ -84,19 +74,47 @@ func (h *handler) writeSecret(facts *Facts) error { //nolint:gocyclo // each cas
 		return err
 	}
 	h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, renewal.Sub(now))
-	if facts.secret == nil {
-		if _, err = h.Secrets.Create(wanted); err == nil {
-			h.written.Did(string(facts.account.UID), now)
-		}
-	} else if !equality.Semantic.DeepEqual(facts.secret, wanted) {
-		if _, err = h.Secrets.Update(wanted); err == nil {
-			h.written.Replaced(facts.secret.UID, facts.secret.ResourceVersion, now)
-		}
-	}
-	if err != nil && !isLate(err) {
-		return fmt.Errorf("write Secret %s/%s: %w", cluster.Namespace, name, err)
+	if err := h.store(facts, wanted, now); err != nil && !isLate(err) {
+		return fmt.Errorf("write Secret %s/%s: %w", wanted.Namespace, wanted.Name, err)
 	}
 	return nil
+}
+
+// token returns the present token, or a new one if that is due, and when the next one is due.
+func (h *handler) token(facts *Facts, now time.Time) (string, time.Time, error) {
+	token, renewal := autoscaling.TokenIn(facts.secret, facts.account.UID, now)
+	if token != "" {
+		return token, renewal, nil
+	}
+	account := types.NamespacedName{Namespace: facts.cluster.Namespace, Name: facts.account.Name}
+	token, err := h.Issue(h.ctx, account, autoscaling.TokenLife)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("issue a token for the autoscaler: %w", err)
+	}
+	parsed, err := autoscaling.ParseToken(token)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("issue a token for the autoscaler: %w", err)
+	}
+	return token, parsed.Renewal(), nil
+}
+
+// store makes the Secret equal to the wanted one.
+func (h *handler) store(facts *Facts, wanted *corev1.Secret, now time.Time) error {
+	if facts.secret == nil {
+		_, err := h.Secrets.Create(wanted)
+		if err == nil {
+			h.written.Did(string(facts.account.UID), now)
+		}
+		return err
+	}
+	if equality.Semantic.DeepEqual(facts.secret, wanted) {
+		return nil
+	}
+	_, err := h.Secrets.Update(wanted)
+	if err == nil {
+		h.written.Replaced(facts.secret.UID, facts.secret.ResourceVersion, now)
+	}
+	return err
 }
 
 // isLate reports that the cache is behind, and that its event requeues the Cluster.

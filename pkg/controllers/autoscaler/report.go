@@ -13,7 +13,7 @@ import (
 )
 
 // report writes the condition, in one write and only if it changed. end is the problem with the account.
-func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) { //nolint:gocyclo // each case is one early return
+func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	cluster := facts.cluster
 	program := h.program(facts)
 	seen := h.sight(facts.name())
@@ -21,29 +21,36 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) { //n
 		h.visits.Wake(facts.name())
 	}
 	changed := cluster.DeepCopy()
-	var retry outcome.Retry
-	switch {
-	case end == nil && program == nil && seen.version != version(nil):
-		return cluster, nil // its visit requeues the Cluster
-	case end == nil && program == nil:
-		changed.Status.Conditions = slices.DeleteFunc(changed.Status.Conditions, func(c rkev1.GenericCondition) bool {
-			return c.Type == provv1.ConditionClusterAutoscalerDeploymentReady
-		})
-		if len(changed.Status.Conditions) == len(cluster.Status.Conditions) {
-			return cluster, nil
+	if end == nil && program == nil {
+		if seen.version != version(nil) || !withdraw(changed) {
+			return cluster, nil // its visit requeues the Cluster, or it has no such condition
 		}
-	default:
-		if end == nil {
-			end = autoscaling.Judge(program, seen.state, seen.version == version(program))
-		}
-		condition, again := outcome.Conclude(provv1.ConditionClusterAutoscalerDeploymentReady, end)
-		if condition.Message == "" {
-			condition.Message = autoscaling.Advice(cluster, h.annotations(cluster.Namespace))
-		}
-		if retry = again; !outcome.Record(&changed.Status.Conditions, condition, retry, h.Now()) {
-			return cluster, retry.Err
-		}
+		return h.writeStatus(cluster, changed, nil)
 	}
+	if end == nil {
+		end = autoscaling.Judge(program, seen.state, seen.version == version(program))
+	}
+	condition, retry := outcome.Conclude(provv1.ConditionClusterAutoscalerDeploymentReady, end)
+	if condition.Message == "" {
+		condition.Message = autoscaling.Advice(cluster, h.annotations(cluster.Namespace))
+	}
+	if !outcome.Record(&changed.Status.Conditions, condition, retry, h.Now()) {
+		return cluster, retry.Err
+	}
+	return h.writeStatus(cluster, changed, retry.Err)
+}
+
+// withdraw removes the condition, and reports whether there was one.
+func withdraw(cluster *provv1.Cluster) bool {
+	before := len(cluster.Status.Conditions)
+	cluster.Status.Conditions = slices.DeleteFunc(cluster.Status.Conditions, func(c rkev1.GenericCondition) bool {
+		return c.Type == provv1.ConditionClusterAutoscalerDeploymentReady
+	})
+	return len(cluster.Status.Conditions) < before
+}
+
+// writeStatus writes the status, and returns the problem that it reports.
+func (h *handler) writeStatus(cluster, changed *provv1.Cluster, problem error) (*provv1.Cluster, error) {
 	updated, err := h.Clusters.UpdateStatus(changed)
 	if apierrors.IsNotFound(err) {
 		return cluster, nil
@@ -52,7 +59,7 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) { //n
 		return cluster, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	h.Statuses.Wrote(cluster, updated, h.Now())
-	return updated, retry.Err
+	return updated, problem
 }
 
 // annotations returns the annotations of MachineDeployments in a namespace, by name.

@@ -49,7 +49,7 @@ func (h *handler) program(facts *Facts) *autoscaling.Program {
 }
 
 // visit makes the objects in a cluster equal to the wanted ones.
-func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Duration, error) { //nolint:gocyclo // each case is one early return
+func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Duration, error) {
 	cluster, err := clients.Optional(h.clusters.Get(name.Namespace, name.Name))
 	if err != nil || cluster == nil || !h.deploys(cluster) {
 		return 0, err
@@ -64,14 +64,7 @@ func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Du
 	}
 	program := h.program(facts)
 	found := sight{version: version(program)}
-	if program == nil {
-		err = remove(ctx, client)
-	} else {
-		found.state, err = ensure(ctx, client, program)
-	}
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		found.state.Refusal = autoscaling.Shorten(err.Error(), longestProblem)
-	} else if err != nil {
+	if found.state, err = bring(ctx, client, program); err != nil {
 		return 0, err
 	}
 	h.see(name, found)
@@ -82,6 +75,23 @@ func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Du
 		return lookAgain, nil
 	}
 	return resync, nil
+}
+
+// bring makes the objects equal to those of the program, or removes them if there is none. A refusal of the cluster is
+// part of the returned state.
+func bring(ctx context.Context, client kubernetes.Interface, program *autoscaling.Program) (autoscaling.State, error) {
+	var state autoscaling.State
+	var err error
+	if program == nil {
+		err = remove(ctx, client)
+	} else {
+		state, err = ensure(ctx, client, program)
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		state.Refusal = autoscaling.Shorten(err.Error(), longestProblem)
+		return state, nil
+	}
+	return state, err
 }
 
 // ensure applies the objects if the Deployment is not the wanted one, and returns the state of the Deployment.

@@ -51,36 +51,20 @@ type check struct {
 	result *credentialjob.Result
 }
 
-func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) { //nolint:gocyclo // each read can fail
+func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 	facts := &Facts{cluster: cluster, now: h.Now()}
 	seen := map[string]bool{}
 	for _, use := range topology.CredentialUses(cluster) {
-		driver := driverschema.Stem(use.Config.Kind)
-		credential, err := h.gatherCredential(facts, use.Reference)
-		if err != nil || facts.unknown {
-			return facts, err
-		}
-		if credential == nil {
-			continue // controller provisioningcluster and the machines report it
-		}
-		found := check{driver: driver, credential: credential}
-		id := driver + "/" + credential.Namespace + "/" + credential.Name
-		if err := h.gatherProblems(&found); err != nil {
+		found, id, err := h.gatherCheck(facts, use)
+		if err != nil {
 			return nil, err
 		}
-		if credentialjob.HasCheck(driver) && len(found.problems) == 0 {
-			config, err := clients.Optional(h.Kinds.Get(use.Config.GVK(), cluster.Namespace, use.Config.Name))
-			if err != nil {
-				return nil, fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, cluster.Namespace, use.Config.Name, err)
-			}
-			if config == nil {
-				continue // the kind is not served yet, or the user has not created it yet
-			}
-			id = h.ask(&found, config)
+		if facts.unknown {
+			return facts, nil
 		}
-		if !seen[id] {
+		if found != nil && !seen[id] {
 			seen[id] = true
-			facts.checks = append(facts.checks, found)
+			facts.checks = append(facts.checks, *found)
 		}
 	}
 	slices.SortStableFunc(facts.checks, func(a, b check) int { return cmp.Compare(a.name(), b.name()) })
@@ -90,6 +74,32 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) { //nolint:goc
 		}
 	}
 	return facts, nil
+}
+
+// gatherCheck returns the check of one use of a credential, and what identifies it. It returns nil if a part is missing,
+// which controller provisioningcluster and the machines report.
+func (h *handler) gatherCheck(facts *Facts, use topology.CredentialUse) (*check, string, error) {
+	driver := driverschema.Stem(use.Config.Kind)
+	credential, err := h.gatherCredential(facts, use.Reference)
+	if err != nil || facts.unknown || credential == nil {
+		return nil, "", err
+	}
+	found := &check{driver: driver, credential: credential}
+	if err := h.gatherProblems(found); err != nil {
+		return nil, "", err
+	}
+	if !credentialjob.HasCheck(driver) || len(found.problems) > 0 {
+		return found, driver + "/" + credential.Namespace + "/" + credential.Name, nil
+	}
+	namespace := facts.cluster.Namespace
+	config, err := clients.Optional(h.Kinds.Get(use.Config.GVK(), namespace, use.Config.Name))
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, namespace, use.Config.Name, err)
+	}
+	if config == nil {
+		return nil, "", nil // the kind is not served yet, or the user has not created it yet
+	}
+	return found, h.ask(found, config), nil
 }
 
 // ask adds the question, and returns its name.

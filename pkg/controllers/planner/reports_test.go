@@ -22,8 +22,9 @@ func TestAddReports(t *testing.T) {
 		want       planner.Machine
 	}{
 		"Cluster API has reported nothing": {},
-		"the node is healthy": {conditions: []metav1.Condition{condition("NodeHealthy", "True", "Ok",
-			"")}},
+		"the node is healthy": {
+			conditions: []metav1.Condition{condition("NodeHealthy", "True", "Ok", "")},
+		},
 		"the node is not healthy": {
 			conditions: []metav1.Condition{condition("NodeHealthy", "False", "NodeNotHealthy",
 				"* Node.Ready: the kubelet starts\n* Node.DiskPressure: the disk is full")},

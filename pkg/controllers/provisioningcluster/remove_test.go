@@ -28,8 +28,8 @@ func deletedFor(d time.Duration) func(*clusterv1.Machine) {
 // hostSays sets what the host's object of a machine reports, as Cluster API copies it.
 func hostSays(reason, message string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) {
-		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "SimMachine", Name: m.Name +
-			"-host"}
+		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "SimMachine",
+			Name: m.Name + "-host"}
 		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: "InfrastructureReady", Status: "False",
 			Reason: reason, Message: message})
 	}
@@ -193,8 +193,8 @@ func TestRemove(t *testing.T) {
 			edit: func(w *world) {
 				w.capiCluster = deleting
 				w.machines = []*clusterv1.Machine{
-					machine("a", deletedFor(time.Minute), hostSays("Deleting",
-						"Removing SimMachine d/a-host: ErrImagePull")),
+					machine("a", deletedFor(time.Minute),
+						hostSays("Deleting", "Removing SimMachine d/a-host: ErrImagePull")),
 					machine("b", deletedFor(time.Hour), pausedMachine), machine("c", deletedFor(time.Hour)),
 				}
 			},

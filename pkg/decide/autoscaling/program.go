@@ -26,8 +26,8 @@ const (
 	// minorPlaceholder stands for the minor version of the cluster in the setting of the image.
 	minorPlaceholder = "{minor}"
 	appLabel         = "app.kubernetes.io/name"
-	// nobody is the user ID of the autoscaler.
-	nobody = int64(65534)
+	// userID is that of the autoscaler: the user without rights of most systems.
+	userID = int64(65534)
 )
 
 // Image returns the image for a cluster. In the setting, {minor} stands for the cluster's minor version, such as 1.36,
@@ -145,7 +145,7 @@ func (p Program) deployment() *appsv1.Deployment {
 
 // pod runs on servers if it can, because the autoscaler removes idle workers.
 func (p Program) pod() corev1.PodSpec {
-	id := nobody
+	id := userID
 	const server = "node-role.kubernetes.io/control-plane"
 	return corev1.PodSpec{
 		ServiceAccountName: ProgramName, AutomountServiceAccountToken: new(true),

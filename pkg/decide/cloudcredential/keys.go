@@ -85,7 +85,7 @@ func (p Problem) Error() *field.Error {
 
 // Problems compares the keys of a credential with the schema of a driver. There are none if the schema is unknown, or
 // if the NodeDriver names no fields of a credential.
-func Problems(data map[string][]byte, driver string, schema *Schema) []Problem { //nolint:gocyclo // one pass over the keys
+func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 	if schema == nil || len(schema.Credential) == 0 {
 		return nil
 	}
@@ -102,10 +102,18 @@ func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 			out = append(out, Problem{Key: key, Message: instead(name, prefix, schema)})
 		}
 	}
-	// With a field of the machine config, the driver may authenticate in another way.
+	if other { // with a field of the machine config, the driver may authenticate in another way
+		return out
+	}
+	return append(out, missing(has, driver, schema)...)
+}
+
+// missing names the required fields that a credential does not have.
+func missing(has map[string]bool, driver string, schema *Schema) []Problem {
+	var out []Problem
 	for _, name := range slices.Sorted(maps.Keys(schema.Credential)) {
-		if schema.Credential[name].Required && !has[name] && !other {
-			out = append(out, Problem{Key: prefix + name, Missing: true,
+		if schema.Credential[name].Required && !has[name] {
+			out = append(out, Problem{Key: driver + Infix + name, Missing: true,
 				Message: fmt.Sprintf("driver %s requires it", driver)})
 		}
 	}

@@ -34,8 +34,7 @@ func TestProblems_NameWhatWouldBeRight(t *testing.T) {
 			"amazonec2credentialConfig-tenantId": "x"},
 			amazon(), []string{"key amazonec2credentialConfig-tenantId is unknown: driver amazonec2 has no field " +
 				"tenantId; its keys are amazonec2credentialConfig-accessKey, " +
-				"amazonec2credentialConfig-defaultRegion, " +
-				"amazonec2credentialConfig-secretKey"}},
+				"amazonec2credentialConfig-defaultRegion, amazonec2credentialConfig-secretKey"}},
 		"an empty value": {map[string]string{access: "a", secret: ""}, amazon(),
 			[]string{"key amazonec2credentialConfig-secretKey is missing: driver amazonec2 requires it"}},
 		"a key without the name of the driver": {map[string]string{"accessKey": "a", secret: "s"}, amazon(), nil},

@@ -58,8 +58,7 @@ var vendors = []vendor{
 		name: "oci", public: "tenancyId,userId,fingerprint", private: "privateKeyContents",
 		passwords: "privateKeyPassphrase",
 		programs: map[string]program{amd64: {"https://github.com/rancher-plugins/rancher-machine-driver-oci" +
-			releases +
-			"v1.3.0/docker-machine-driver-oci-linux",
+			releases + "v1.3.0/docker-machine-driver-oci-linux",
 			"0a1afa6a0af85ecf3d77cc554960e36e1be5fd12b22b0155717b9289669e4021"}},
 	},
 	{

@@ -110,8 +110,7 @@ func (s Snapshot) unfindable() bool {
 // unfindable handles such a host. The driver would report the removal as a success and leave the host.
 func unfindable(s Snapshot, d Decision) Decision {
 	return failRemove(s, d, ReasonUnconfirmed, "the driver was ended while it created the host, and its state does "+
-		"not "+
-		"have the identifier of the host, so it cannot remove it: remove the host "+naming.Instance(s.Machine.Name)+
+		"not have the identifier of the host, so it cannot remove it: remove the host "+naming.Instance(s.Machine.Name)+
 		" in the cloud if it exists, then set annotation "+rkev1.ForceMachineRemoveAnnotation+" to true")
 }
 

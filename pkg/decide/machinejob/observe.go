@@ -81,8 +81,8 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 	return state
 }
 
-// ObservePods returns the state of a deleted Job of which a pod may still run. Kubernetes deletes a Job first, and ends
-// its pods then.
+// ObservePods returns the state of a Job that is gone, from its pods. Kubernetes deletes a Job first and then ends its
+// pods, so a pod may still run.
 func ObservePods(job string, pods []*corev1.Pod) JobState {
 	for _, pod := range pods {
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
@@ -153,8 +153,7 @@ func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 	}
 	if condition.Reason == deadlineExceeded {
 		return "the driver did not end before the deadline of its Job, so the driver or the cloud hangs; check that " +
-			"the " +
-			"cloud answers (" + condition.Reason + ")"
+			"the cloud answers (" + condition.Reason + ")"
 	}
 	return strings.TrimSpace(condition.Reason + ": " + condition.Message)
 }

@@ -16,8 +16,7 @@ import (
 // TestObstacleOf reads the conditions that Decide writes: an obstacle must be recognized by the text of its condition.
 func TestObstacleOf(t *testing.T) {
 	encoded := "UnauthorizedOperation: You are not authorized to perform this operation. Encoded authorization " +
-		"failure " +
-		"message: " + strings.Repeat("ü", 400)
+		"failure message: " + strings.Repeat("ü", 400)
 	const giveUp = "provisioning.cattle.io/force-machine-remove=true on SimMachine demo-pool-a-7c9fd-x2k4q"
 	for name, test := range map[string]struct {
 		snapshot  func() machinejob.Snapshot
@@ -41,8 +40,7 @@ func TestObstacleOf(t *testing.T) {
 		},
 		"the credential is gone": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
-				s.CredentialError = "Secret x/y is " +
-					"missing"
+				s.CredentialError = "Secret x/y is missing"
 			}),
 			want: []string{"Secret x/y is missing", "Create the Secret again", giveUp}, wantStuck: true,
 		},
@@ -133,8 +131,7 @@ func TestObstacleOf_RetryKeepsTheFailure(t *testing.T) {
 	}
 	failure := machinejob.Obstacle{Reason: "DeleteError", Stuck: true, Message: "Removing SimMachine " +
 		"fleet-default/demo-pool-a-7c9fd-x2k4q failed: quota exceeded. Drover tries again within an hour. If the " +
-		"host " +
-		"is gone, set annotation provisioning.cattle.io/force-machine-remove=true on SimMachine " +
+		"host is gone, set annotation provisioning.cattle.io/force-machine-remove=true on SimMachine " +
 		"demo-pool-a-7c9fd-x2k4q"}
 	if diff := cmp.Diff([]machinejob.Obstacle{{}, failure}, got); diff != "" {
 		t.Errorf("changes of the obstacle (-want +got):\n%s", diff)

@@ -19,8 +19,7 @@ var remedies = []struct {
 		"The cloud has no capacity left ($1): use another zone or machine type, or wait"},
 	{regexp.MustCompile(`\b([A-Z][A-Za-z]+LimitExceeded|Max[A-Za-z]+CountExceeded|QuotaExceeded|QUOTA_EXCEEDED)\b`),
 		"A quota of the cloud account is used up ($1): request a higher quota from the cloud, delete machines, or " +
-			"use a " +
-			"smaller machine type"},
+			"use a smaller machine type"},
 	{regexp.MustCompile(`(?i)\bquota\b[^\n]*\bexceed|\bexceed[^\n]*\b(quota|droplet limit)\b`),
 		"A quota of the cloud account is used up: request a higher quota from the cloud, delete machines, or use a " +
 			"smaller machine type"},

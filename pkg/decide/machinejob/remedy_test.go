@@ -30,10 +30,8 @@ func TestDecide_KnownFailureHasARemedy(t *testing.T) {
 		want   []string
 	}{
 		"the quota of processors in EC2": {launched("VcpuLimitExceeded: You have requested more vCPU capacity than " +
-			"your " +
-			"current vCPU limit of 5 allows for the instance bucket that the specified instance type belongs to. " +
-			"Please " +
-			"visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."),
+			"your current vCPU limit of 5 allows for the instance bucket that the specified instance type belongs " +
+			"to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."),
 			[]string{quota + " (VcpuLimitExceeded)", higher}},
 		"the quota of instances in EC2": {launched("InstanceLimitExceeded: You have requested more instances (1) " +
 			"than your current instance limit of 0 allows for the specified instance type. Please visit " +
@@ -42,21 +40,18 @@ func TestDecide_KnownFailureHasARemedy(t *testing.T) {
 		"spot instances in EC2": {launched("MaxSpotInstanceCountExceeded: Max spot instance count exceeded"),
 			[]string{quota + " (MaxSpotInstanceCountExceeded)"}},
 		"a lack of hosts in EC2": {launched("InsufficientInstanceCapacity: We currently do not have sufficient " +
-			"t3.large " +
-			"capacity in the Availability Zone you requested"),
+			"t3.large capacity in the Availability Zone you requested"),
 			[]string{"no capacity left (InsufficientInstanceCapacity)",
 				"another zone"}},
 		"too many requests to EC2": {launched("RequestLimitExceeded: Request limit exceeded."),
 			[]string{"sends too many requests to the cloud (RequestLimitExceeded)", "Drover tries again"}},
 		"the quota of Azure": {"ERROR CODE: QuotaExceeded: Operation could not be completed as it results in " +
-			"exceeding " +
-			"approved Total Regional Cores quota", []string{quota + " (QuotaExceeded)"}},
+			"exceeding approved Total Regional Cores quota", []string{quota + " (QuotaExceeded)"}},
 		"the quota of Google": {"googleapi: Error 403: Quota 'CPUS' exceeded. Limit: 24.0",
 			[]string{quota + ": ", higher}},
 		"the quota of OpenStack": {"Quota exceeded for instances: Requested 1, but already used 10", []string{quota}},
 		"the limit of DigitalOcean": {"POST https://api.digitalocean.com/v2/droplets: 422 creating this/these " +
-			"droplet(s) " +
-			"will exceed your droplet limit", []string{quota}},
+			"droplet(s) will exceed your droplet limit", []string{quota}},
 		"another failure": {"no such zone", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,9 +84,8 @@ func understood(host, status string, answer []byte) (credentialjob.Result, error
 		return credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "the credential has expired (" +
 			said + "); write new keys into the Secret"}, nil
 	case slices.Contains(rejected, code):
-		return credentialjob.Result{Reason: credentialjob.ReasonRejected,
-			Message: "EC2 does not accept the credential (" +
-				said + "); write both keys of an active user into the Secret"}, nil
+		return credentialjob.Result{Reason: credentialjob.ReasonRejected, Message: "EC2 does not accept the " +
+			"credential (" + said + "); write both keys of an active user into the Secret"}, nil
 	case slices.Contains(permitted, code):
 		return credentialjob.Result{Reason: credentialjob.ReasonAccepted,
 			Message: "EC2 accepts the access key, which may not list regions"}, nil

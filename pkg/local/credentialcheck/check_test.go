@@ -32,8 +32,8 @@ func ec2(t *testing.T, status int, code string) map[string]string {
 	}))
 	t.Cleanup(server.Close)
 	return map[string]string{credentialjob.FieldAccessKey: "AKID", credentialjob.FieldSecretKey: "hunter2",
-		credentialjob.FieldRegion: "eu-central-1", credentialjob.FieldEndpoint: strings.TrimPrefix(server.URL,
-			"http://"),
+		credentialjob.FieldRegion:            "eu-central-1",
+		credentialjob.FieldEndpoint:          strings.TrimPrefix(server.URL, "http://"),
 		credentialjob.FieldInsecureTransport: "true"}
 }
 
@@ -68,7 +68,8 @@ func TestCheck_AnswersOfEC2(t *testing.T) {
 func TestUnderstood_ThrottlingIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"<Response><Errors><Error><Code>RequestLimit</Code></Error></Errors></Response>": "RequestLimit",
+		"<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors>" +
+			"</Response>": "RequestLimitExceeded",
 		"<html>": "503 Service Unavailable",
 		"<Response><Errors><Error><Code>hunter2 hunter2</Code></Error></Errors></Response>": "not as EC2 does",
 	} {

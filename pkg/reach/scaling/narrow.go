@@ -21,6 +21,8 @@ type request struct {
 var errNotAllowed = errors.New("autoscalers may not do this")
 
 var (
+	// discovery are the paths by which a client finds the resources of the group.
+	discovery = []string{"/version", "/api", "/apis", "/apis/" + group}
 	// listed are the resources that an autoscaler lists.
 	listed = []string{"machinedeployments", "machinepools", "machines", "machinesets"}
 	// watching are the query parameters of lists and watches, writing those of other requests.
@@ -31,34 +33,42 @@ var (
 
 // narrow returns the request that is forwarded for the autoscaler of a cluster. It must understand the request
 // completely, and refuses all others.
-func narrow(r *http.Request, namespace, cluster string) (request, error) { //nolint:gocyclo // the list of what is forwarded stands in one place
-	path := "/" + strings.TrimPrefix(r.URL.Path, Prefix)
+func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || r.URL.RawPath != "" || r.URL.EscapedPath() != r.URL.Path || r.Header.Get("Upgrade") != "" ||
-		!strings.HasPrefix(r.URL.Path, Prefix) {
+	if err != nil || !isPlain(r) {
 		return request{}, errNotAllowed
 	}
+	path := "/" + strings.TrimPrefix(r.URL.Path, Prefix)
 	read := r.Method == http.MethodGet
 	rest, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
 	parts := strings.Split(rest, "/")
+	allowed := false
 	switch {
 	case slices.Contains(parts, "") && isGroup, slices.Contains(parts, "."), slices.Contains(parts, ".."):
-	case read && (path == "/version" || path == "/api" || path == "/apis" || path == "/apis/"+group),
-		read && isGroup && len(parts) == 1: // discovery
-		if knows(query, []string{"timeout"}) {
-			return request{path, query}, nil
-		}
-	case !isGroup || len(parts) < 4 || parts[1] != "namespaces" || parts[2] != namespace ||
-		!slices.Contains(listed, parts[3]):
+	case slices.Contains(discovery, path), isGroup && len(parts) == 1:
+		allowed = read && knows(query, []string{"timeout"})
+	case !isGroup || !isOf(namespace, parts):
 	case len(parts) == 4:
-		if read && knows(query, watching) {
-			query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
-			return request{path, query}, nil
-		}
-	case isObject(r.Method, parts[3:]) && knows(query, writing):
-		return request{path, query}, nil
+		allowed = read && knows(query, watching)
+		query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
+	default:
+		allowed = isObject(r.Method, parts[3:]) && knows(query, writing)
 	}
-	return request{}, errNotAllowed
+	if !allowed {
+		return request{}, errNotAllowed
+	}
+	return request{path, query}, nil
+}
+
+// isPlain reports whether the path of a request has one spelling only, and the request keeps its protocol.
+func isPlain(r *http.Request) bool {
+	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.Header.Get("Upgrade") == "" &&
+		strings.HasPrefix(r.URL.Path, Prefix)
+}
+
+// isOf reports whether the parts of a path, after the group, are those of a listed resource in the namespace.
+func isOf(namespace string, parts []string) bool {
+	return len(parts) >= 4 && parts[1] == "namespaces" && parts[2] == namespace && slices.Contains(listed, parts[3])
 }
 
 // isObject reports whether an autoscaler reads or changes one object in that way: RESOURCE/NAME or RESOURCE/NAME/scale.

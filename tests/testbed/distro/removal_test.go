@@ -47,11 +47,11 @@ func TestFollowRemoval_AnnotationsThatRemain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := ""
-			r := &run{Options: Options{Runtime: K3s, Log: io.Discard}, leave: func(_ context.Context, _,
-				name string) error {
+			r := &run{Options: Options{Runtime: K3s, Log: io.Discard}}
+			r.leave = func(_ context.Context, _, name string) error {
 				left = name
 				return test.etcd
-			}}
+			}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: test.has}}
 			client := fake.NewClientset(node)
 			if err := r.followRemoval(t.Context(), client, node); (err != nil) != test.wantErr {
