@@ -174,8 +174,8 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	return h
 }
 
-// ofMachine wakes the Cluster of a Machine that its Role must name, or must no longer name. All other events of Machines
-// wake nothing, because they are frequent.
+// ofMachine wakes the Cluster of a Machine that its Role must name, or must no longer name. All other events of
+// Machines wake nothing, because they are frequent.
 func (h *handler) ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 	name := machine.Labels[clusterv1.ClusterNameLabel]
 	cluster, err := h.clusters.Get(machine.Namespace, name)

@@ -76,8 +76,8 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 	return facts, nil
 }
 
-// gatherCheck returns the check of one use of a credential, and what identifies it. It returns nil if a part is missing,
-// which controller provisioningcluster and the machines report.
+// gatherCheck returns the check of one use of a credential, and what identifies it. It returns nil if a part is
+// missing, which controller provisioningcluster and the machines report.
 func (h *handler) gatherCheck(facts *Facts, use topology.CredentialUse) (*check, string, error) {
 	driver := driverschema.Stem(use.Config.Kind)
 	credential, err := h.gatherCredential(facts, use.Reference)

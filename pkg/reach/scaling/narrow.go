@@ -44,7 +44,7 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	parts := strings.Split(rest, "/")
 	allowed := false
 	switch {
-	case slices.Contains(parts, "") && isGroup, slices.Contains(parts, "."), slices.Contains(parts, ".."):
+	case isRelative(parts) || isGroup && slices.Contains(parts, ""):
 	case slices.Contains(discovery, path), isGroup && len(parts) == 1:
 		allowed = read && knows(query, []string{"timeout"})
 	case !isGroup || !isOf(namespace, parts):
@@ -64,6 +64,10 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 func isPlain(r *http.Request) bool {
 	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.Header.Get("Upgrade") == "" &&
 		strings.HasPrefix(r.URL.Path, Prefix)
+}
+
+func isRelative(parts []string) bool {
+	return slices.Contains(parts, ".") || slices.Contains(parts, "..")
 }
 
 // isOf reports whether the parts of a path, after the group, are those of a listed resource in the namespace.
