@@ -21,7 +21,7 @@ type request struct {
 var errNotAllowed = errors.New("autoscalers may not do this")
 
 var (
-	// discovery are the paths by which a client finds the resources of the group.
+	// discovery are the paths by which a client finds the group.
 	discovery = []string{"/version", "/api", "/apis", "/apis/" + group}
 	// listed are the resources that an autoscaler lists.
 	listed = []string{"machinedeployments", "machinepools", "machines", "machinesets"}
@@ -44,8 +44,7 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	parts := strings.Split(rest, "/")
 	allowed := false
 	switch {
-	case isRelative(parts) || isGroup && slices.Contains(parts, ""):
-	case slices.Contains(discovery, path), isGroup && len(parts) == 1:
+	case isDiscovery(path):
 		allowed = read && knows(query, []string{"timeout"})
 	case !isGroup || !isOf(namespace, parts):
 	case len(parts) == 4:
@@ -62,17 +61,21 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 
 // isPlain reports whether the path of a request has one spelling only, and the request keeps its protocol.
 func isPlain(r *http.Request) bool {
-	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.Header.Get("Upgrade") == "" &&
-		strings.HasPrefix(r.URL.Path, Prefix)
+	parts := strings.Split(r.URL.Path, "/")
+	return !slices.Contains(parts, ".") && !slices.Contains(parts, "..") && r.URL.RawPath == "" &&
+		r.URL.EscapedPath() == r.URL.Path && r.Header.Get("Upgrade") == "" && strings.HasPrefix(r.URL.Path, Prefix)
 }
 
-func isRelative(parts []string) bool {
-	return slices.Contains(parts, ".") || slices.Contains(parts, "..")
+// isDiscovery reports whether a client finds the resources of the group by this path.
+func isDiscovery(path string) bool {
+	version, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
+	return slices.Contains(discovery, path) || isGroup && version != "" && !strings.Contains(version, "/")
 }
 
 // isOf reports whether the parts of a path, after the group, are those of a listed resource in the namespace.
 func isOf(namespace string, parts []string) bool {
-	return len(parts) >= 4 && parts[1] == "namespaces" && parts[2] == namespace && slices.Contains(listed, parts[3])
+	return len(parts) >= 4 && !slices.Contains(parts, "") && parts[1] == "namespaces" && parts[2] == namespace &&
+		slices.Contains(listed, parts[3])
 }
 
 // isObject reports whether an autoscaler reads or changes one object in that way: RESOURCE/NAME or RESOURCE/NAME/scale.
