@@ -3,6 +3,7 @@ package scripts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -265,14 +266,12 @@ func TestPreflight(t *testing.T) {
 // runsRealKubelets gives the machine what real kubelets need, and INSTALLER a folder.
 func (h *host) runsRealKubelets() {
 	h.installer = h.data
-	for path, content := range map[string]string{
+	maps.Copy(h.files, map[string]string{
 		"/proc/sys/fs/inotify/max_user_instances": "8192\n",
 		"/proc/self/status":                       "CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n",
 		"/dev/kmsg":                               "",
 		"/sys/fs/cgroup/cgroup.controllers":       "cpuset cpu io memory hugetlb pids rdma\n",
-	} {
-		h.files[path] = content
-	}
+	})
 }
 
 // lackAllOfKubelets removes everything that runsRealKubelets gives.

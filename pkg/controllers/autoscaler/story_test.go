@@ -168,7 +168,7 @@ func (w *world) condition() string {
 	w.Helper()
 	found := w.demo()
 	if c := conditions.Get(found.Status.Conditions, "ClusterAutoscalerDeploymentReady"); c != nil {
-		return strings.TrimSpace(string(c.Status) + " " + c.Reason + " " + c.Message)
+		return strings.TrimSpace(c.Status + " " + c.Reason + " " + c.Message)
 	}
 	return ""
 }

@@ -68,13 +68,13 @@ func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Du
 		return 0, err
 	}
 	h.see(name, found)
-	switch {
-	case program == nil:
+	if program == nil {
 		return 0, nil
-	case autoscaling.Judge(program, found.state, true) != nil:
-		return lookAgain, nil
 	}
-	return resync, nil
+	if problem := autoscaling.Judge(program, found.state, true); problem == nil {
+		return resync, nil
+	}
+	return lookAgain, nil
 }
 
 // bring makes the objects equal to those of the program, or removes them if there is none. A refusal of the cluster is

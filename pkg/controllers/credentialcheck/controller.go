@@ -35,7 +35,7 @@ const handlerName = "credential-check"
 
 const (
 	// indexByCredential finds Clusters by NAMESPACE/NAME of the credentials of their pools.
-	indexByCredential = "drover-by-credential"
+	indexByCredential = "drover-by-credential" //nolint:gosec // the name of an index
 	// indexBySchema finds Clusters by the names of the DynamicSchemas of their pools' credentials.
 	indexBySchema = "drover-by-credential-schema"
 	// indexRecords finds records by the credential that they are about.

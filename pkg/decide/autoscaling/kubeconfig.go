@@ -23,10 +23,11 @@ const (
 	PathPrefix = "/k8s/clusters/local/"
 	// KindAutoscaler is the value of provv1.KubeconfigTypeLabel.
 	KindAutoscaler = "autoscaler"
-	// KeyKubeconfig and KeyToken are the keys of the Secret. The kubeconfig names the file of the token, so that a
+	// KeyKubeconfig is the key of the kubeconfig in the Secret. The kubeconfig names the file of the token, so that a
 	// client reads a renewed token without a restart.
 	KeyKubeconfig = "value"
-	KeyToken      = "token"
+	// KeyToken is the key of the token in the Secret.
+	KeyToken = "token"
 	// FormerTokenAnnotation is the SHA-256 of the token before the last renewal. Drover's server accepts that token
 	// until it expires, because the copy in the cluster follows later.
 	FormerTokenAnnotation = "drover.io/former-token-sha256"

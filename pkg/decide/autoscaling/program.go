@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// Namespace and ProgramName are those of the Deployment in the cluster. Its account and roles have the same name.
-	Namespace, ProgramName = metav1.NamespaceSystem, "drover-cluster-autoscaler"
+	// Namespace is that of the Deployment in the cluster.
+	Namespace = metav1.NamespaceSystem
+	// ProgramName is the name of the Deployment, its account and its roles.
+	ProgramName = "drover-cluster-autoscaler"
 	// DigestAnnotation is the digest of what Drover applied. Objects without it belong to others.
 	DigestAnnotation = "drover.io/autoscaler-digest"
 	// mountPath is where the autoscaler reads its kubeconfig.

@@ -16,9 +16,9 @@ import (
 
 const (
 	// SecretType is the type of records.
-	SecretType corev1.SecretType = "drover.io/credential-check"
+	SecretType corev1.SecretType = "drover.io/credential-check" //nolint:gosec // the name of a type
 	// CredentialAnnotation names the checked Secret, as NAMESPACE/NAME, on records, Jobs and pods.
-	CredentialAnnotation = "drover.io/checked-credential"
+	CredentialAnnotation = "drover.io/checked-credential" //nolint:gosec // the name of an annotation
 	// VersionAnnotation is the Version of the checked Secret, on records.
 	VersionAnnotation = "drover.io/checked-version"
 	// Variable holds the question in the environment of the Job. It is a key of the record.

@@ -63,10 +63,9 @@ func StateIdentifies(archive []byte) bool {
 			DriverName string
 			Driver     map[string]any
 		}
-		if json.NewDecoder(io.LimitReader(content, maxLoginFile)).Decode(&config) != nil {
-			return nil // rancher-machine cannot read it either, and its removal fails
-		}
-		if field, known := identifiers[config.DriverName]; known {
+		// rancher-machine cannot read a damaged file either, and its removal fails.
+		err := json.NewDecoder(io.LimitReader(content, maxLoginFile)).Decode(&config)
+		if field, known := identifiers[config.DriverName]; err == nil && known {
 			id, _ := config.Driver[field].(string)
 			identified = id != ""
 		}

@@ -54,14 +54,14 @@ func (a *amazon) check(ctx context.Context) (credentialjob.Result, error) {
 	if err != nil {
 		return credentialjob.Result{}, err
 	}
-	response, answer, err := send(a.client, request)
+	got, err := send(a.client, request)
 	if err != nil {
 		return credentialjob.Result{}, err
 	}
-	if response.StatusCode == http.StatusOK {
+	if got.code == http.StatusOK {
 		return credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "EC2 accepts the access key"}, nil
 	}
-	return understood(request.URL.Host, response.Status, answer)
+	return understood(request.URL.Host, got.status, got.body)
 }
 
 // understood reads an error of EC2.
@@ -153,22 +153,23 @@ func sign(request *http.Request, region, accessKey, secretKey string) {
 	if request.Header.Get("X-Amz-Security-Token") != "" {
 		signed = append(signed, "x-amz-security-token")
 	}
-	canonical := "POST\n/\n\n"
+	var canonical strings.Builder
+	canonical.WriteString("POST\n/\n\n")
 	for _, name := range signed {
 		value := request.Header.Get(name)
 		if name == "host" {
 			value = request.URL.Host
 		}
-		canonical += name + ":" + value + "\n"
+		canonical.WriteString(name + ":" + value + "\n")
 	}
 	names := strings.Join(signed, ";")
-	canonical += "\n" + names + "\n" + digest(body)
+	canonical.WriteString("\n" + names + "\n" + digest(body))
 	scope := strings.Join([]string{stamp[:8], region, "ec2", "aws4_request"}, "/")
 	key := []byte("AWS4" + secretKey)
 	for part := range strings.SplitSeq(scope, "/") {
 		key = mac(key, part)
 	}
-	signature := hex.EncodeToString(mac(key, strings.Join([]string{algorithm, stamp, scope, digest(canonical)}, "\n")))
+	signature := hex.EncodeToString(mac(key, strings.Join([]string{algorithm, stamp, scope, digest(canonical.String())}, "\n")))
 	request.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s, SignedHeaders=%s, Signature=%s", algorithm,
 		accessKey, scope, names, signature))
 }

@@ -80,17 +80,26 @@ func newClient(authorities string, insecure bool) (*http.Client, error) {
 	}, nil
 }
 
-// send sends a request and returns the answer. Its body has been read and closed.
-func send(client *http.Client, request *http.Request) (response *http.Response, body []byte, err error) {
-	response, err = client.Do(request)
+// answer is what a cloud answers.
+type answer struct {
+	code    int
+	status  string
+	cookies []*http.Cookie
+	body    []byte
+}
+
+// send sends a request and returns the answer.
+func send(client *http.Client, request *http.Request) (answer, error) {
+	response, err := client.Do(request)
 	if err != nil {
-		return nil, nil, errNoAnswer{fmt.Errorf("%s does not answer: %w", redact.URL(request.URL),
+		return answer{}, errNoAnswer{fmt.Errorf("%s does not answer: %w", redact.URL(request.URL),
 			redact.WithoutURL(err))}
 	}
 	defer func() { _ = response.Body.Close() }()
-	if body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer)); err != nil {
-		return nil, nil, errNoAnswer{fmt.Errorf("%s does not answer: %w", redact.URL(request.URL),
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return answer{}, errNoAnswer{fmt.Errorf("%s does not answer: %w", redact.URL(request.URL),
 			redact.WithoutURL(err))}
 	}
-	return response, body, nil
+	return answer{response.StatusCode, response.Status, response.Cookies(), body}, nil
 }

@@ -1,6 +1,7 @@
 package credentialcheck
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func TestUnderstood_ThrottlingIsNoAnswer(t *testing.T) {
 		"<Response><Errors><Error><Code>hunter2 hunter2</Code></Error></Errors></Response>": "not as EC2 does",
 	} {
 		result, err := understood("ec2.test", "503 Service Unavailable", []byte(answer))
-		if _, again := err.(errNoAnswer); !again || !strings.Contains(err.Error(), want) ||
+		if _, again := errors.AsType[errNoAnswer](err); !again || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: result %+v, error %v", answer, result, err)
 		}

@@ -109,14 +109,14 @@ func (v *vsphere) call(ctx context.Context, address string, question *envelope,
 	for _, cookie := range cookies {
 		request.AddCookie(cookie)
 	}
-	response, body, err := send(v.client, request)
+	got, err := send(v.client, request)
 	if err != nil {
 		return nil, nil, err
 	}
-	answer := &envelope{}
-	if err := xml.Unmarshal(body, answer); err != nil {
+	reply := &envelope{}
+	if err := xml.Unmarshal(got.body, reply); err != nil {
 		return nil, nil, errNoAnswer{fmt.Errorf("%s answers %s, and not as vSphere does", request.URL.Host,
-			response.Status)}
+			got.status)}
 	}
-	return answer, response.Cookies(), nil
+	return reply, got.cookies, nil
 }

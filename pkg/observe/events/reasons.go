@@ -66,11 +66,11 @@ const (
 	// ReasonCredentialAccepted: the cloud accepts the credential.
 	ReasonCredentialAccepted Reason = "CredentialAccepted"
 	// ReasonCredentialRejected: the cloud does not accept the credential.
-	ReasonCredentialRejected Reason = "CredentialRejected"
+	ReasonCredentialRejected Reason = "CredentialRejected" //nolint:gosec // the name of a reason, no credential
 	// ReasonCredentialExpired: the credential has expired.
-	ReasonCredentialExpired Reason = "CredentialExpired"
+	ReasonCredentialExpired Reason = "CredentialExpired" //nolint:gosec // the name of a reason, no credential
 	// ReasonCredentialUnchecked: the cloud gave no answer about the credential.
-	ReasonCredentialUnchecked Reason = "CredentialUnchecked"
+	ReasonCredentialUnchecked Reason = "CredentialUnchecked" //nolint:gosec // the name of a reason, no credential
 )
 
 // Reasons of steps of machines (Step): Events on a provisioning Cluster.

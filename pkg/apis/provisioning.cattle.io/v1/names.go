@@ -110,8 +110,8 @@ const (
 	// ConditionFleetCluster is false while Fleet does not get the Cluster as its spec asks. A Cluster without such a
 	// problem does not have it.
 	ConditionFleetCluster = "FleetCluster"
-	// ConditionCloudCredentialValid says whether the clouds accept the credentials of the machine pools. A Cluster whose
-	// clouds have no cheap check has it only while the keys of a credential are wrong.
+	// ConditionCloudCredentialValid says whether the clouds accept the credentials of the machine pools. A Cluster
+	// whose clouds have no cheap check has it only while the keys of a credential are wrong.
 	ConditionCloudCredentialValid = "CloudCredentialValid"
 )
 
