@@ -108,8 +108,11 @@ func (s *vsphere) waitsForAddress(cluster string) string {
 	var name string
 	s.within(vsphereTimeout, "a virtual machine runs", func() error {
 		made, err := s.center.Machines(s.t.Context())
-		if err != nil || len(made) != 1 || !made[0].Running {
-			return fmt.Errorf("virtual machines are %v, %v; the host is %v", made, err, s.host())
+		if err != nil {
+			return err
+		}
+		if len(made) != 1 || !made[0].Running {
+			return fmt.Errorf("virtual machines are %v; the host is %v", made, s.host())
 		}
 		name = made[0].Name
 		return nil
@@ -194,8 +197,11 @@ func (s *vsphere) forget() {
 func (s *vsphere) gone(cluster string) error {
 	for _, resource := range []schema.GroupVersionResource{clustersResource, machinesResource, vsphereResource} {
 		left, err := s.list(resource)
-		if err != nil || len(left) > 0 {
-			return fmt.Errorf("%d %s of cluster %s are left, %v", len(left), resource.Resource, cluster, err)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%d %s of cluster %s are left", len(left), resource.Resource, cluster)
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func StartManager(t *testing.T, p *managementplane.Plane, module, pkg string, fl
 		}
 	}
 	health := FreePort(t)
-	command := exec.Command(program, append(flags,
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, append(flags,
 		"--kubeconfig="+p.Kubeconfig(), "--webhook-cert-dir="+dir, "--webhook-port="+FreePort(t),
 		"--health-addr=127.0.0.1:"+health,
 		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics",

@@ -229,6 +229,7 @@ func (st *Stage) startDrover(s Settings) {
 
 // On returns the stage for a subtest, whose failures are then those of the subtest.
 func (st *Stage) On(t *testing.T) *Stage {
+	t.Helper()
 	on := *st
 	on.t = t
 	return &on

@@ -24,7 +24,7 @@ func TestPayload_IsUnpackedOncePerRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer payload.Close()
+		defer func() { _ = payload.Close() }()
 		if err := payload.Unpack(installed); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@ package ec2
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // EC2's fingerprint of an imported key
+	"crypto/md5" // EC2's fingerprint of an imported key
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -20,7 +20,7 @@ type accountAttribute struct {
 	Values []string `xml:"attributeValueSet>item>attributeValue"`
 }
 
-func describeAccountAttributes(*Cloud, context.Context, url.Values) (any, error) {
+func (*Cloud) describeAccountAttributes(context.Context, url.Values) (any, error) {
 	return accountAttributes{[]accountAttribute{{"default-vpc", []string{VPC}}}}, nil
 }
 
@@ -32,7 +32,7 @@ type regionItem struct {
 	Name string `xml:"regionName"`
 }
 
-func describeRegions(*Cloud, context.Context, url.Values) (any, error) {
+func (*Cloud) describeRegions(context.Context, url.Values) (any, error) {
 	return regions{[]regionItem{{region}}}, nil
 }
 
@@ -47,7 +47,7 @@ type subnetItem struct {
 	Default bool   `xml:"defaultForAz"`
 }
 
-func describeSubnets(_ *Cloud, _ context.Context, form url.Values) (any, error) {
+func (*Cloud) describeSubnets(_ context.Context, form url.Values) (any, error) {
 	ok, err := selected(form, map[string]string{"subnet-id": Subnet, "vpc-id": VPC, "availability-zone": Zone})
 	if err != nil || !ok {
 		return subnets{}, err
@@ -73,7 +73,7 @@ type deviceItem struct {
 	Delete bool   `xml:"ebs>deleteOnTermination"`
 }
 
-func describeImages(_ *Cloud, _ context.Context, form url.Values) (any, error) {
+func (*Cloud) describeImages(_ context.Context, form url.Values) (any, error) {
 	for _, id := range listOf(form, "ImageId") {
 		if id != Image {
 			return nil, refuse("InvalidAMIID.NotFound", fmt.Sprintf("The image id '[%s]' does not exist", id))
@@ -91,7 +91,7 @@ type keyPairs struct {
 	Items []keyPair `xml:"keySet>item"`
 }
 
-func importKeyPair(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) importKeyPair(_ context.Context, form url.Values) (any, error) {
 	name := form.Get("KeyName")
 	key, err := base64.StdEncoding.DecodeString(form.Get("PublicKeyMaterial"))
 	if err != nil || len(key) == 0 {
@@ -103,11 +103,11 @@ func importKeyPair(c *Cloud, _ context.Context, form url.Values) (any, error) {
 		return nil, refuse("InvalidKeyPair.Duplicate", fmt.Sprintf("The keypair '%s' already exists.", name))
 	}
 	c.keyPairs[name] = string(key)
-	sum := md5.Sum(key) //nolint:gosec // as above
+	sum := md5.Sum(key)
 	return keyPair{name, hex.EncodeToString(sum[:])}, nil
 }
 
-func describeKeyPairs(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) describeKeyPairs(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	names := listOf(form, "KeyName")
@@ -125,7 +125,7 @@ func describeKeyPairs(c *Cloud, _ context.Context, form url.Values) (any, error)
 }
 
 // deleteKeyPair succeeds for a key pair that does not exist, as in EC2.
-func deleteKeyPair(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) deleteKeyPair(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.keyPairs, form.Get("KeyName"))
@@ -133,7 +133,7 @@ func deleteKeyPair(c *Cloud, _ context.Context, form url.Values) (any, error) {
 }
 
 // createTags adds tags to instances and security groups.
-func createTags(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) createTags(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range listOf(form, "ResourceId") {

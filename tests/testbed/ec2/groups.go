@@ -50,7 +50,7 @@ type securityGroups struct {
 	Items []securityGroup `xml:"securityGroupInfo>item"`
 }
 
-func describeSecurityGroups(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) describeSecurityGroups(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ids := listOf(form, "GroupId")
@@ -81,7 +81,7 @@ type createdGroup struct {
 }
 
 // createSecurityGroup creates a group, which permits outgoing connections as in EC2.
-func createSecurityGroup(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) createSecurityGroup(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := form.Get("GroupName")
@@ -102,11 +102,11 @@ func createSecurityGroup(c *Cloud, _ context.Context, form url.Values) (any, err
 	return createdGroup{group.ID}, nil
 }
 
-func authorizeIngress(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) authorizeIngress(_ context.Context, form url.Values) (any, error) {
 	return c.authorize(form, func(group *securityGroup) *[]permission { return &group.Ingress })
 }
 
-func authorizeEgress(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) authorizeEgress(_ context.Context, form url.Values) (any, error) {
 	return c.authorize(form, func(group *securityGroup) *[]permission { return &group.Egress })
 }
 

@@ -101,7 +101,7 @@ func (i *Instance) reservation() reservation {
 
 // runInstances starts one instance, or returns the one of an earlier request with the same token. The answer does not
 // wait for the boot.
-func runInstances(c *Cloud, ctx context.Context, form url.Values) (any, error) {
+func (c *Cloud) runInstances(ctx context.Context, form url.Values) (any, error) {
 	one, known, err := c.addInstance(form)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ type reservations struct {
 	Items []reservation `xml:"reservationSet>item"`
 }
 
-func describeInstances(c *Cloud, _ context.Context, form url.Values) (any, error) {
+func (c *Cloud) describeInstances(_ context.Context, form url.Values) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, err := c.instancesOf(form)
@@ -276,7 +276,7 @@ type stateChanges struct {
 }
 
 // terminateInstances deletes machines. Like EC2, it keeps the records of terminated instances.
-func terminateInstances(c *Cloud, ctx context.Context, form url.Values) (any, error) {
+func (c *Cloud) terminateInstances(ctx context.Context, form url.Values) (any, error) {
 	if len(listOf(form, "InstanceId")) == 0 {
 		return nil, refuse("MissingParameter", "The request must contain the parameter InstanceId")
 	}

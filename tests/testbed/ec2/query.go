@@ -17,21 +17,21 @@ const xmlSpace = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 // actions are the requests that a Cloud answers. Each function returns the body of the answer.
 var actions = map[string]func(*Cloud, context.Context, url.Values) (any, error){
-	"AuthorizeSecurityGroupEgress":  authorizeEgress,
-	"AuthorizeSecurityGroupIngress": authorizeIngress,
-	"CreateSecurityGroup":           createSecurityGroup,
-	"CreateTags":                    createTags,
-	"DeleteKeyPair":                 deleteKeyPair,
-	"DescribeAccountAttributes":     describeAccountAttributes,
-	"DescribeImages":                describeImages,
-	"DescribeInstances":             describeInstances,
-	"DescribeKeyPairs":              describeKeyPairs,
-	"DescribeRegions":               describeRegions,
-	"DescribeSecurityGroups":        describeSecurityGroups,
-	"DescribeSubnets":               describeSubnets,
-	"ImportKeyPair":                 importKeyPair,
-	"RunInstances":                  runInstances,
-	"TerminateInstances":            terminateInstances,
+	"AuthorizeSecurityGroupEgress":  (*Cloud).authorizeEgress,
+	"AuthorizeSecurityGroupIngress": (*Cloud).authorizeIngress,
+	"CreateSecurityGroup":           (*Cloud).createSecurityGroup,
+	"CreateTags":                    (*Cloud).createTags,
+	"DeleteKeyPair":                 (*Cloud).deleteKeyPair,
+	"DescribeAccountAttributes":     (*Cloud).describeAccountAttributes,
+	"DescribeImages":                (*Cloud).describeImages,
+	"DescribeInstances":             (*Cloud).describeInstances,
+	"DescribeKeyPairs":              (*Cloud).describeKeyPairs,
+	"DescribeRegions":               (*Cloud).describeRegions,
+	"DescribeSecurityGroups":        (*Cloud).describeSecurityGroups,
+	"DescribeSubnets":               (*Cloud).describeSubnets,
+	"ImportKeyPair":                 (*Cloud).importKeyPair,
+	"RunInstances":                  (*Cloud).runInstances,
+	"TerminateInstances":            (*Cloud).terminateInstances,
 }
 
 // accessKeyOf finds the access key in the signature of a request. The signature itself is not verified.

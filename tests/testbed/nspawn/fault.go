@@ -22,14 +22,14 @@ func (d *Driver) faulty(action string, do func(context.Context, *lab.Client) err
 	}); err != nil {
 		return err
 	}
-	switch fault.Mode { //nolint:exhaustive // the others follow the action
+	switch fault.Mode { // the others follow the action
 	case lab.FailsBefore:
 		return errors.New(fault.Message)
 	case lab.Slow:
-		time.Sleep(slowness)
+		time.Sleep(slowness) //nolint:forbidigo // the fault is that time passes
 	}
 	err := d.call(do)
-	switch fault.Mode { //nolint:exhaustive // the others come before the action
+	switch fault.Mode { // the others come before the action
 	case lab.FailsAfter:
 		return errors.New(fault.Message)
 	case lab.Hangs:
