@@ -169,7 +169,8 @@ func sign(request *http.Request, region, accessKey, secretKey string) {
 	for part := range strings.SplitSeq(scope, "/") {
 		key = mac(key, part)
 	}
-	signature := hex.EncodeToString(mac(key, strings.Join([]string{algorithm, stamp, scope, digest(canonical.String())}, "\n")))
+	toSign := strings.Join([]string{algorithm, stamp, scope, digest(canonical.String())}, "\n")
+	signature := hex.EncodeToString(mac(key, toSign))
 	request.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s, SignedHeaders=%s, Signature=%s", algorithm,
 		accessKey, scope, names, signature))
 }
