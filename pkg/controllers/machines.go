@@ -77,7 +77,8 @@ func (d Deps) registerMachineProvision(ctx context.Context) error {
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
 		Pods:    c.Core.Pod(),
 		Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access,
-		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Settings: d.Settings.Machines,
+		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), ServiceAccounts: c.Core.ServiceAccount(),
+		Settings:   d.Settings.Machines,
 		InstanceID: d.InstanceID, Disruptions: d.Disruptions, Output: d.outputOf,
 	})
 }

@@ -45,6 +45,8 @@ func (h *handler) do(obj *unstructured.Unstructured, action machinejob.Action) (
 		return true, h.mark(obj, action.Name)
 	case machinejob.ActionEnsure:
 		return true, h.ensure(obj, action.Objects)
+	case machinejob.ActionRestore:
+		return true, h.restore(obj, action.Objects)
 	case machinejob.ActionRun:
 		return true, h.run(obj, action.Objects.Job)
 	case machinejob.ActionDeleteJob:
@@ -100,16 +102,31 @@ func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Obje
 			return fmt.Errorf("create the state Secret: %w", err)
 		}
 	}
-	if _, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef,
-		withoutOwner(objects.Secrets())); err != nil {
+	secrets, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef, withoutOwner(objects.Secrets()))
+	if err != nil {
 		return err
 	}
 	set := []runtime.Object{objects.ServiceAccount, objects.Role}
 	for _, binding := range objects.RoleBindings {
 		set = append(set, binding)
 	}
-	_, err = h.Apply.Apply(h.ctx, handlerName, obj, applyset.NoOwnerRef, setKinds(), set)
+	rights, err := h.Apply.Apply(h.ctx, handlerName, obj, applyset.NoOwnerRef, setKinds(), set)
+	if secrets.Changed() || rights.Changed() {
+		h.written.Did(ensured(obj), h.Now())
+	}
 	return err
+}
+
+// ensured is the key of the last write of ensure.
+func ensured(obj *unstructured.Unstructured) string { return "ensure/" + string(obj.GetUID()) }
+
+// restore writes again what a running Job needs. Caches may not show yet what ensure has just written.
+func (h *handler) restore(obj *unstructured.Unstructured, objects machinejob.Objects) error {
+	if left := h.written.Left(ensured(obj), h.Now()); left > 0 {
+		h.Dynamic.EnqueueAfter(obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(), left)
+		return nil
+	}
+	return h.ensure(obj, objects)
 }
 
 // withoutOwner removes the owner references, because the apply set writes its own.

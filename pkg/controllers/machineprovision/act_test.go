@@ -15,11 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
@@ -31,10 +33,13 @@ type server struct {
 	state   *corev1.Secret
 	readErr error
 	writes  []string
+	after   time.Duration // until the next reconcile
 }
 
 func (s *server) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
-func (s *server) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration)         {}
+func (s *server) EnqueueAfter(_ schema.GroupVersionKind, _, _ string, after time.Duration) {
+	s.after = after
+}
 func (s *server) Get(schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, "x")
 }
@@ -181,6 +186,78 @@ func TestRun_NeverReplacesAJob(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.wantWrites, test.server.writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// sets are apply sets that find the given changes, one at each call. They count the calls.
+type sets struct {
+	changes []applyset.Result
+	calls   int
+}
+
+func (s *sets) next() applyset.Result {
+	s.calls++
+	if s.calls > len(s.changes) {
+		return applyset.Result{}
+	}
+	return s.changes[s.calls-1]
+}
+
+type (
+	rightSets struct {
+		Applier
+		*sets
+	}
+	secretSets struct{ *sets }
+)
+
+func (s rightSets) Apply(context.Context, string, runtime.Object, applyset.OwnerRefs, []schema.GroupVersionKind,
+	[]runtime.Object) (applyset.Result, error) {
+	return s.next(), nil
+}
+
+func (s secretSets) Apply(context.Context, string, runtime.Object, applyset.OwnerRefs, []*corev1.Secret) (
+	applyset.Result, error) {
+	return s.next(), nil
+}
+
+// TestRestore_WaitsWhileCachesMayBeOld: what a Job needs is written again at once if nothing was written for it.
+// Otherwise, caches may not show the new objects yet.
+func TestRestore_WaitsWhileCachesMayBeOld(t *testing.T) {
+	made := applyset.Result{Created: []string{"x"}}
+	for name, test := range map[string]struct {
+		changes []applyset.Result // of the Secrets and of the rights, by ensure
+		later   time.Duration
+		want    int
+	}{
+		"nothing was written":      {want: 4},
+		"Secrets were written":     {changes: []applyset.Result{made}, want: 2},
+		"rights were written":      {changes: []applyset.Result{{}, made}, want: 2},
+		"the write was a time ago": {changes: []applyset.Result{made}, later: ownwrites.BelievedAfter, want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, s, applied := time.Now(), server{}, &sets{changes: test.changes}
+			h := s.handler(t)
+			cache := fake.NewMockCacheInterface[*corev1.Secret](gomock.NewController(t))
+			cache.EXPECT().Get("ns", gomock.Any()).Return(&corev1.Secret{}, nil).AnyTimes()
+			h.secrets, h.Apply, h.ApplySecrets = cache, rightSets{sets: applied}, secretSets{applied}
+			h.Now = func() time.Time { return now }
+			objects := machinejob.Objects{State: &corev1.Secret{}}
+			for _, kind := range []machinejob.ActionKind{machinejob.ActionEnsure, machinejob.ActionRestore} {
+				done, err := h.act(guarded(),
+					machinejob.Decision{Actions: []machinejob.Action{{Kind: kind, Objects: objects}}})
+				if err != nil || !done {
+					t.Fatalf("%s: done %v, error %v", kind, done, err)
+				}
+				now = now.Add(test.later)
+			}
+			if applied.calls != test.want {
+				t.Errorf("the sets are applied %d times, want %d", applied.calls, test.want)
+			}
+			if wait := applied.calls < 4; wait != (s.after > 0) {
+				t.Errorf("runs again after %s", s.after)
 			}
 		})
 	}

@@ -91,9 +91,11 @@ type Deps struct {
 	Apply        Applier
 	ApplySecrets SecretApplier
 	// Roles and RoleBindings show whether the namespace of a machine has the Role that operators may create. If one of
-	// them is nil, the Role is bound in any case.
-	Roles        rbaccontrollers.RoleController
-	RoleBindings rbaccontrollers.RoleBindingController
+	// them is nil, the Role is bound in any case. With ServiceAccounts, they restore deleted rights of a running
+	// removal. What is nil is not restored.
+	Roles           rbaccontrollers.RoleController
+	RoleBindings    rbaccontrollers.RoleBindingController
+	ServiceAccounts corecontrollers.ServiceAccountController
 	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
 	// Output returns the log of an ended pod. Nil means that only its termination message is kept.
@@ -120,8 +122,9 @@ type handler struct {
 	jobs         batchcontrollers.JobCache
 	pods         corecontrollers.PodCache
 	secrets      corecontrollers.SecretCache
-	roles        rbaccontrollers.RoleCache        // may be nil
-	bindings     rbaccontrollers.RoleBindingCache // may be nil
+	roles        rbaccontrollers.RoleCache           // may be nil
+	bindings     rbaccontrollers.RoleBindingCache    // may be nil
+	accounts     corecontrollers.ServiceAccountCache // may be nil
 	written      *ownwrites.Log
 	counted      counted
 	backoff      backoff
@@ -168,6 +171,9 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	}
 	if d.Roles != nil && d.RoleBindings != nil {
 		h.roles, h.bindings = d.Roles.Cache(), d.RoleBindings.Cache()
+	}
+	if d.ServiceAccounts != nil {
+		h.accounts = d.ServiceAccounts.Cache()
 	}
 	h.backoff.clusterUID = h.clusterUID
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
@@ -245,7 +251,21 @@ func (h *handler) wake(ctx context.Context) error {
 				pod.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Pods),
 		wakeup.On(ctx, to, ofSecret, h.Secrets),
+		h.wakeWithRights(ctx),
 	)
+}
+
+// wakeWithRights adds wake-ups that restore the rights of a running removal.
+func (h *handler) wakeWithRights(ctx context.Context) error {
+	to, errs := target{h.Dynamic}, []error(nil)
+	if h.roles != nil {
+		errs = append(errs, wakeup.On(ctx, to, ofDeleted[*rbacv1.Role], h.Roles),
+			wakeup.On(ctx, to, ofDeleted[*rbacv1.RoleBinding], h.RoleBindings))
+	}
+	if h.accounts != nil {
+		errs = append(errs, wakeup.On(ctx, to, ofDeleted[*corev1.ServiceAccount], h.ServiceAccounts))
+	}
+	return errors.Join(errs...)
 }
 
 func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
@@ -304,12 +324,24 @@ func (h *handler) ofMachines(cluster metav1.Object, wanted func(*clusterv1.Machi
 
 // ofSecret wakes a machine when the driver has written its state, and when the output of its Jobs is kept.
 func ofSecret(secret *corev1.Secret) []wakeup.Key {
-	if secret.Type != rkev1.SecretTypeMachineState && secret.Type != rkev1.SecretTypeMachineOutput {
+	if secret.Type == rkev1.SecretTypeMachineState || secret.Type == rkev1.SecretTypeMachineOutput {
+		return ofOwned(secret)
+	}
+	return ofDeleted(secret)
+}
+
+// ofDeleted wakes a machine when another of its objects is deleted, which the pods of a running removal may need.
+func ofDeleted[T wakeup.Object](object T) []wakeup.Key {
+	if object.GetDeletionTimestamp() == nil {
 		return nil
 	}
-	for _, owner := range secret.OwnerReferences {
+	return ofOwned(object)
+}
+
+func ofOwned(object metav1.Object) []wakeup.Key {
+	for _, owner := range object.GetOwnerReferences() {
 		if schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group == driverschema.MachineGroup {
-			return keyOf(secret.Namespace, owner.Kind, owner.Name)
+			return keyOf(object.GetNamespace(), owner.Kind, owner.Name)
 		}
 	}
 	return nil

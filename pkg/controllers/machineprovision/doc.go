@@ -8,11 +8,12 @@
 // output.go stores the output of each ended Job in a Secret of the machine, before the status shows the end of the Job.
 // So `drover logs` finds the output after the pod is gone.
 //
-// Caches may be older than this controller's own last write. That matters only when a machine is released, and there
-// act.go asks the API server.
+// Caches may be older than this controller's own last write. That matters when a machine is released, and there act.go
+// asks the API server. It also matters when a machine is removed soon after its creation: caches may still show the
+// Secrets and rights that were deleted after the creation. Therefore a running removal gets what caches lack.
 //
 // # Wake-ups
 //
-// Object: <Driver>Machine. Woken by: Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state, output).
-// An answer of package access wakes it too.
+// Object: <Driver>Machine. Woken by: Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state, output,
+// deleted), ServiceAccount (deleted), Role (deleted), RoleBinding (deleted). An answer of package access wakes it too.
 package machineprovision

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -326,7 +328,9 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 			state.Message = redact.Text(secrets.Mask(state.Message))
 		}
 		if job.Labels[rkev1.InfraRemoveLabel] == "true" {
-			s.Removes = append(s.Removes, state)
+			if err := h.addRemoval(s, job, state); err != nil {
+				return err
+			}
 		} else {
 			s.Create = state
 		}
@@ -341,6 +345,41 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 		s.Create = machinejob.ObservePods(name, pods)
 	}
 	return nil
+}
+
+func (h *handler) addRemoval(s *machinejob.Snapshot, job *batchv1.Job, state machinejob.JobState) error {
+	s.Removes = append(s.Removes, state)
+	if state.Phase != machinejob.PhaseRunning {
+		return nil
+	}
+	lacks, err := h.lacks(s, job)
+	s.Incomplete = s.Incomplete || lacks
+	return err
+}
+
+// lacks reports whether caches lack an object that the pods of a Job need.
+func (h *handler) lacks(s *machinejob.Snapshot, job *batchv1.Job) (bool, error) {
+	var errs []error
+	for _, name := range machinejob.PodSecrets(job) {
+		_, err := h.secrets.Get(job.Namespace, name)
+		errs = append(errs, err)
+	}
+	name := naming.MachineProvision(s.Machine.Name)
+	if h.accounts != nil {
+		_, err := h.accounts.Get(job.Namespace, name)
+		errs = append(errs, err)
+	}
+	if h.roles != nil {
+		_, role := h.roles.Get(job.Namespace, name)
+		_, binding := h.bindings.Get(job.Namespace, name)
+		errs = append(errs, role, binding)
+		if s.Extended {
+			_, err := h.bindings.Get(job.Namespace, naming.MachineProvisionExtension(s.Machine.Name))
+			errs = append(errs, err)
+		}
+	}
+	lacks := slices.ContainsFunc(errs, apierrors.IsNotFound)
+	return lacks, errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }
 
 // secretsOf returns the secret values that a driver was given: those of the current credential and of its Job's

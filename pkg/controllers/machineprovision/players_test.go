@@ -1,6 +1,8 @@
 package machineprovision_test
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +21,7 @@ func (w *world) playJobs() error {
 	for _, found := range w.api.Objects(jobKind) {
 		job := &batchv1.Job{}
 		must(w.T, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, job))
-		if w.hold || len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil {
+		if w.hold || len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil || !w.starts(job) {
 			continue
 		}
 		args := job.Spec.Template.Spec.Containers[0].Args
@@ -44,15 +46,32 @@ func (w *world) playJobs() error {
 	return nil
 }
 
+// starts reports whether the pod of a Job starts, with the rights of its driver. The kubelet waits for Secrets, and
+// Kubernetes creates no pod without its account. A driver without rights fails, and Kubernetes starts it again.
+func (w *world) starts(job *batchv1.Job) bool {
+	pod := job.Spec.Template.Spec
+	needs := []string{"ServiceAccount " + pod.ServiceAccountName, "Role " + pod.ServiceAccountName,
+		"RoleBinding " + pod.ServiceAccountName}
+	for _, volume := range pod.Volumes {
+		needs = append(needs, "Secret "+volume.Secret.SecretName)
+	}
+	for _, from := range pod.Containers[0].EnvFrom {
+		needs = append(needs, "Secret "+from.SecretRef.Name)
+	}
+	owned := w.owned()
+	return !slices.ContainsFunc(needs, func(object string) bool { return !slices.Contains(owned, object) })
+}
+
 func (w *world) playDriver(job *batchv1.Job, instance string) error {
 	secret, err := w.c.Core.Secret().Get(job.Namespace, instance+"-machine-state", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if given, err := w.c.Core.Secret().Get(job.Namespace, naming.MachineDriverSecret(instance),
-		metav1.GetOptions{}); err == nil {
-		w.given = append(w.given, string(given.Data["DIGITALOCEAN_ACCESS_TOKEN"]))
+	given, err := w.c.Core.Secret().Get(job.Namespace, naming.MachineDriverSecret(instance), metav1.GetOptions{})
+	if err != nil {
+		return err
 	}
+	w.given = append(w.given, string(given.Data["DIGITALOCEAN_ACCESS_TOKEN"]))
 	state := machineState(instance)
 	if job.Labels[rkev1.InfraRemoveLabel] == "true" {
 		state = machineState("")

@@ -289,7 +289,8 @@ func (w *world) deps(c *clients.Clients, counter *metrics.Disruptions) machinepr
 		Clusters:   c.Provisioning.Cluster(),
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
 		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(),
-		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
+		ServiceAccounts: c.Core.ServiceAccount(),
+		Apply:           c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
 	}
 	deps.Output = func(context.Context, string, string) ([]byte, error) {
 		if w.output == "" {

@@ -129,7 +129,7 @@ func lostState(s Snapshot, d Decision) Decision {
 func decideRemove(s Snapshot, d Decision, last JobState) Decision {
 	switch last.Phase {
 	case PhaseRunning:
-		return removing(s, d, last)
+		return complete(s, removing(s, d, last), last)
 	case PhaseFailed:
 		return retryRemove(s, d, last)
 	default:
@@ -171,12 +171,34 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 		reason, message = last.Reason, failureText(s.Machine, d.Status.FailureMessage)
 		blocked = ". The next attempt has a problem: "
 	}
-	if blocker := cmp.Or(job.Message, s.hang(job)); blocker != "" {
+	if blocker := cmp.Or(s.unrestorable(job), job.Message, s.hang(job)); blocker != "" {
 		message += blocked + blocker
 	}
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, reason, message)
 	d.Wait = "the end of the Job that removes the machine"
 	return s.remind(d, job)
+}
+
+// complete restores what the pods of a running removal need and caches lack. When the Job was created, caches may still
+// have shown objects that Drover had deleted after the creation of the machine. Without them, no pod starts before the
+// deadline of the Job.
+func complete(s Snapshot, d Decision, job JobState) Decision {
+	switch {
+	case !s.Incomplete || job.Deleting:
+	case s.CredentialError == "":
+		d.Actions = append(d.Actions, Action{Kind: ActionRestore, Objects: RenderRemove(s.removeInput(), job.Attempt)})
+	case d.After == 0 || d.After > retry:
+		d.After = retry // no event shows the credential
+	}
+	return d
+}
+
+// unrestorable is why Drover cannot restore what the pods of a running removal need, "" if it can.
+func (s Snapshot) unrestorable(job JobState) string {
+	if !s.Incomplete || job.Deleting || job.Started {
+		return ""
+	}
+	return s.CredentialError
 }
 
 // retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user

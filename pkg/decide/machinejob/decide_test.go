@@ -461,6 +461,30 @@ func TestDecide_Removes(t *testing.T) {
 			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
 			wantWait: "the Job that removes",
 		},
+		"the Job runs, and its pods lack a Secret": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 2, machinejob.PhaseRunning, "")
+				s.Incomplete = true
+			}),
+			wantActions: []string{"Restore"}, wantReady: "False/Deleting", wantCreate: "True/",
+			wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"the Job runs, and its pods lack a Secret that needs a missing credential": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseRunning, "")
+				s.Incomplete, s.CredentialError = true, "Secret x/y does not exist"
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes", wantAfter: 15 * time.Second,
+		},
+		"a Job that is being deleted gets nothing": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseRunning, "")
+				s.Incomplete, s.Removes[0].Deleting = true, true
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
+		},
 		"the Job runs and already removed the machine from the state": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseRunning, "")

@@ -48,6 +48,8 @@ func (w *world) act(r *rapid.T, action machinejob.Action) {
 		w.Machine.Guarded, w.Machine.CAPIMachineName = true, action.Name
 	case machinejob.ActionEnsure:
 		w.State.Exists = true
+	case machinejob.ActionRestore:
+		w.Incomplete = false
 	case machinejob.ActionRun:
 		w.run(r, action)
 	case machinejob.ActionDeleteJob, machinejob.ActionTakeBack:
@@ -123,7 +125,7 @@ func (w *world) removal(removes, succeeds bool) {
 		return
 	}
 	last := &w.Removes[len(w.Removes)-1]
-	if last.Phase != machinejob.PhaseRunning {
+	if last.Phase != machinejob.PhaseRunning || w.Incomplete {
 		return
 	}
 	last.Started, last.Ended = true, w.Now
@@ -140,8 +142,8 @@ func (w *world) removal(removes, succeeds bool) {
 }
 
 // TestDecide_NeverForgetsOrRepeats runs random histories: crashes between any two writes, Jobs killed at any step,
-// deletion at any time, and Jobs that another program deletes. After the disturbances end, a deleted machine is
-// removed, or the user is asked to remove its host.
+// deletion at any time, and Jobs or their Secrets that another program deletes. After the disturbances end, a deleted
+// machine is removed, or the user is asked to remove its host.
 func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := &world{Snapshot: fresh()}
@@ -150,7 +152,7 @@ func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 		w.Settings.DeleteFailedAfter = time.Duration(rapid.IntRange(0, 2).Draw(r, "keep")) * time.Minute
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
 			switch rapid.SampledFrom([]string{"pass", "crash", "progress", "kill", "remove", "delete", "join",
-				"meddle"}).Draw(r, "event") {
+				"lose", "meddle"}).Draw(r, "event") {
 			case "pass":
 				w.pass(r, 10)
 			case "crash":
@@ -167,7 +169,10 @@ func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 				if w.Create.Phase == machinejob.PhaseSucceeded {
 					w.Machine.Spec["providerID"] = "sim://1"
 				}
+			case "lose":
+				w.Incomplete = len(w.Removes) > 0 && w.Removes[len(w.Removes)-1].Phase == machinejob.PhaseRunning
 			case "meddle":
+				w.Incomplete = false
 				w.Removes, w.Create = nil, machinejob.JobState{}
 			}
 		}

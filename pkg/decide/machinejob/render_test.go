@@ -85,6 +85,28 @@ func TestRender_Golden(t *testing.T) {
 	golden.Check(t, "testdata/create-bare.yaml", string(text(t, machinejob.RenderCreate(bare))))
 }
 
+// TestPodSecrets_AreThoseThatDroverWrites checks that the Secrets that a removal needs are exactly those that are
+// written for it, whatever other programs and users add to its pods.
+func TestPodSecrets_AreThoseThatDroverWrites(t *testing.T) {
+	o := machinejob.RenderRemove(simInput(), 1)
+	var want []string
+	for _, secret := range o.Secrets() {
+		want = append(want, secret.Name)
+	}
+	pod := &o.Job.Spec.Template.Spec
+	pod.ImagePullSecrets = append([]corev1.LocalObjectReference{{Name: "of-the-user"}}, pod.ImagePullSecrets...)
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "other"}, corev1.Volume{Name: "added",
+		VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "of-the-webhook"}}})
+	pod.Containers = append(pod.Containers, corev1.Container{EnvFrom: []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{}}, {SecretRef: &corev1.SecretEnvSource{}}}})
+	got := machinejob.PodSecrets(o.Job)
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 3 {
+		t.Errorf("Secrets of the Job (-want +got):\n%s", diff)
+	}
+}
+
 // TestRender_NoContentNoFiles checks that a machine without the content of a file gets neither a Secret of files nor a
 // volume for it, although its driver has such fields.
 func TestRender_NoContentNoFiles(t *testing.T) {

@@ -33,6 +33,8 @@ type Snapshot struct {
 	// Create is the Job that creates the machine. Removes are the Jobs that remove it, sorted by attempt.
 	Create  JobState
 	Removes []JobState
+	// Incomplete is true when the last removal runs, and caches lack an object that its pods need.
+	Incomplete bool
 	// PoolFailures is the number of consecutive failed creations of machines of the same pool and the same
 	// configuration. PoolTurn is the earliest time of the next creation, and PoolCause the output of the last failure.
 	PoolFailures int
@@ -90,6 +92,8 @@ const (
 	ActionMark ActionKind = "Mark"
 	// ActionEnsure writes the Secrets and the rights that a Job needs.
 	ActionEnsure ActionKind = "Ensure"
+	// ActionRestore is ActionEnsure for a Job that runs. It waits while caches may be older than the last write.
+	ActionRestore ActionKind = "Restore"
 	// ActionRun creates a Job, unless it exists.
 	ActionRun ActionKind = "Run"
 	// ActionDeleteJob deletes a Job with its pods.
@@ -114,7 +118,7 @@ type Action struct {
 	// StateSecret must not exist, for ConfirmGone. For Release, it must not hold a machine, unless it is empty. The
 	// check reads from the API server.
 	StateSecret string
-	// Objects are the objects of Ensure and the Job of Run.
+	// Objects are the objects of Ensure and Restore, and the Job of Run.
 	Objects Objects
 }
 

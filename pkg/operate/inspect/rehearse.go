@@ -390,7 +390,8 @@ func (p *play) hosts() machineprovision.Deps {
 		Jobs: rehearsal.Kind(s, c.Batch.Job()),
 		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set,
 		Roles: rehearsal.Kind(s, c.RBAC.Role()), RoleBindings: rehearsal.Kind(s, c.RBAC.RoleBinding()),
-		ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
+		ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()),
+		ApplySecrets:    s.Secrets(p.plan.Secrets), Access: everything{},
 		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
 	}
 }
