@@ -45,7 +45,8 @@ func Sizes(cluster *provv1.Cluster, machine *clusterv1.Machine) bool {
 // MachineDeployments that it sizes.
 //
 // RBAC cannot limit a list to the objects of one cluster, so these permissions include the Machines of other clusters
-// in the namespace. Drover's server, through which the autoscaler lists, adds the cluster's label to each list.
+// in the namespace. Drover's server, through which the autoscaler lists, adds the cluster's label to each list. RBAC
+// cannot limit a patch to an annotation either: Drover's server does, and the policy drover-autoscaler-account.
 func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.Object {
 	names := make([]string, 0, len(machines))
 	for _, machine := range machines {
@@ -66,7 +67,7 @@ func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.O
 	}
 	if len(names) > 0 { // without names, the rule would permit all
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: capi, Resources: []string{"machines"},
-			ResourceNames: names, Verbs: []string{"get", "update", "patch"}})
+			ResourceNames: names, Verbs: []string{"get", "patch"}})
 	}
 	return []runtime.Object{
 		&corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: new(false)},

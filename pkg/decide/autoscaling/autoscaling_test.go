@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,9 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 				}
 			}
 			if rule.Resources[0] == "machines" {
+				if slices.Contains(rule.Verbs, "update") {
+					t.Error("the account may replace a Machine")
+				}
 				names = append(names, rule.ResourceNames...)
 			} else if len(rule.ResourceNames) > 0 && cmp.Diff([]string{"demo-auto"}, rule.ResourceNames) != "" {
 				t.Errorf("permissions on %v %v", rule.Resources, rule.ResourceNames)

@@ -16,6 +16,8 @@ var group = clusterv1.GroupVersion.Group
 type request struct {
 	path  string
 	query url.Values
+	// marks means that it updates a Machine. Then only the mark for deletion is forwarded.
+	marks bool
 }
 
 var errNotAllowed = errors.New("autoscalers may not do this")
@@ -42,7 +44,7 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	read := r.Method == http.MethodGet
 	rest, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
 	parts := strings.Split(rest, "/")
-	allowed := false
+	allowed, marks := false, false
 	switch {
 	case isDiscovery(path):
 		allowed = read && knows(query, []string{"timeout"})
@@ -52,11 +54,12 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 		query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
 	default:
 		allowed = isObject(r.Method, parts[3:]) && knows(query, writing)
+		marks = len(parts) == 5 && !read
 	}
 	if !allowed {
 		return request{}, errNotAllowed
 	}
-	return request{path, query}, nil
+	return request{path, query, marks}, nil
 }
 
 // isPlain reports whether the path of a request has one spelling only, and the request keeps its protocol.
@@ -79,12 +82,12 @@ func isOf(namespace string, parts []string) bool {
 }
 
 // isObject reports whether an autoscaler reads or changes one object in that way: RESOURCE/NAME or RESOURCE/NAME/scale.
-// Its account decides which objects these are.
+// Its account decides which objects these are. An autoscaler updates Machines, and patches none.
 func isObject(method string, parts []string) bool {
 	read, write := method == http.MethodGet, method == http.MethodPut || method == http.MethodPatch
 	switch {
 	case len(parts) == 2:
-		return read || write && parts[0] == "machines"
+		return read || method == http.MethodPut && parts[0] == "machines"
 	case len(parts) == 3:
 		return parts[0] == "machinedeployments" && parts[2] == "scale" && (read || write)
 	}

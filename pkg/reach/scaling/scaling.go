@@ -179,6 +179,12 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, namespace strin
 	out := r.Clone(context.WithValue(ctx, answerKey{}, reader))
 	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = to.path, "", to.query.Encode()
 	out.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if to.marks {
+		if err := mark(out); err != nil {
+			refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+			return
+		}
+	}
 	s.proxy.ServeHTTP(reader, out)
 }
 
