@@ -225,13 +225,13 @@ func TestStory_TheAccountFollowsThePool(t *testing.T) {
 		}
 		must(t, w.api.Add(machine))
 		w.elapse(5 * time.Second)
-		if !autoscaling.Permits(w.role(), "demo-auto-x") {
+		if !autoscaling.PermitsMachine(w.role(), "demo-auto-x") {
 			t.Error("the account may not mark a new machine")
 		}
 		w.quiet(time.Hour)
 		must(t, w.user.Delete(w.Context(), machine))
 		w.elapse(5 * time.Second)
-		if autoscaling.Permits(w.role(), "demo-auto-x") {
+		if autoscaling.PermitsMachine(w.role(), "demo-auto-x") {
 			t.Error("the role names a machine that is gone")
 		}
 
@@ -255,6 +255,43 @@ func (w *world) role() *rbacv1.Role {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: account}}
 	w.get(w.api, role)
 	return role
+}
+
+// The pools of two clusters can have one name, and then the MachineDeployment belongs to one of them. The account may
+// scale only a MachineDeployment of its own cluster.
+func TestStory_TheAccountScalesNoPoolOfAnotherCluster(t *testing.T) {
+	tell(t, "", func(w *world) {
+		deployment := func(cluster string) *clusterv1.MachineDeployment {
+			return &clusterv1.MachineDeployment{
+				TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-auto", Labels: map[string]string{
+					clusterv1.ClusterNameLabel: cluster}},
+				Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster},
+			}
+		}
+		for _, c := range []struct {
+			cluster string
+			want    bool
+		}{{"other", false}, {"demo", true}, {"other", false}} {
+			found := deployment(c.cluster)
+			must(t, w.api.Add(found))
+			w.elapse(5 * time.Second)
+			for range 2 { // also in a later pass
+				if got := autoscaling.PermitsDeployment(w.role(), "demo-auto"); got != c.want {
+					t.Errorf("the account may scale the MachineDeployment of cluster %s: %t", c.cluster, got)
+				}
+				w.edit(func(demo *provv1.Cluster) {
+					metav1.SetMetaDataAnnotation(&demo.ObjectMeta, "edited", time.Now().String())
+				})
+			}
+			must(t, w.user.Delete(w.Context(), found))
+			w.elapse(5 * time.Second)
+			if autoscaling.PermitsDeployment(w.role(), "demo-auto") {
+				t.Error("the account may scale a MachineDeployment that is gone")
+			}
+		}
+		w.quiet(time.Hour)
+	})
 }
 
 // With an image, the Deployment comes, is paused, and ends with the sizes. The condition follows.
@@ -311,12 +348,20 @@ func TestStory_ForeignObjectsStay(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: account + "-kubeconfig"},
 			Data:       map[string][]byte{"token": []byte("theirs")}}
 		must(t, w.api.Add(foreign))
+		w.edit(func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "edited", "yes") })
+		if got := w.condition(); got != "" {
+			t.Errorf("condition %q of a cluster without sizes", got)
+		}
 		sizes(new(int32(1)), new(int32(3)))
 		if got := w.condition(); !strings.Contains(got, "AutoscalerNameTaken") || !strings.Contains(got, foreign.Name) {
 			t.Errorf("condition %q", got)
 		}
 		if got := w.kubeconfig(); !slices.Equal(got.Data["token"], []byte("theirs")) {
 			t.Error("Drover changed a Secret of others")
+		}
+		sizes(nil, nil)
+		if got := w.condition(); got != "" {
+			t.Errorf("condition %q after the sizes", got)
 		}
 	})
 }

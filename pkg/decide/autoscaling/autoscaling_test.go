@@ -50,13 +50,16 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 	t.Parallel()
 	cluster := demo()
 	for _, c := range []struct {
-		machines []*clusterv1.Machine
-		want     []string
+		deployments []string
+		machines    []*clusterv1.Machine
+		want        []string
 	}{
-		{nil, nil},
-		{[]*clusterv1.Machine{machine("b", "demo-auto"), machine("a", "demo-auto")}, []string{"a", "b"}},
+		{},
+		{[]string{"demo-auto"}, nil, nil},
+		{[]string{"demo-auto"}, []*clusterv1.Machine{machine("b", "demo-auto"), machine("a", "demo-auto")},
+			[]string{"a", "b"}},
 	} {
-		role := Account(cluster, c.machines)[1].(*rbacv1.Role)
+		role := Account(cluster, c.deployments, c.machines)[1].(*rbacv1.Role)
 		var names []string
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
@@ -75,6 +78,9 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, names); diff != "" {
 			t.Errorf("machines (-want +got):\n%s", diff)
+		}
+		if PermitsDeployment(role, "demo-auto") != (len(c.deployments) > 0) {
+			t.Errorf("the account may scale %v, and the rules are %v", c.deployments, role.Rules)
 		}
 	}
 	if Sizes(cluster, machine("x", "demo-server")) || !Sizes(cluster, machine("x", "demo-auto")) {
