@@ -71,8 +71,7 @@ func (h *handler) writeSecret(facts *Facts) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := autoscaling.Kubeconfig{ServerURL: h.Settings.ServerURL, CACerts: h.Settings.CACerts,
-		Copy: h.Settings.Image != ""}.Secret(cluster, facts.secret, token)
+	wanted, err := h.kubeconfig().Secret(cluster, facts.secret, token)
 	if err != nil {
 		return err
 	}

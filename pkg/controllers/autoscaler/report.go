@@ -15,7 +15,10 @@ import (
 // report writes the condition, in one write and only if it changed. end is the problem with the account.
 func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	cluster := facts.cluster
-	program := h.program(facts)
+	program, err := h.program(facts)
+	if err != nil {
+		return cluster, err
+	}
 	seen := h.sight(facts.name())
 	if facts.reachable && h.deploys(cluster) && seen.version != version(program) {
 		h.visits.Wake(facts.name())

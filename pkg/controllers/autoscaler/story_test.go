@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -53,6 +54,9 @@ type world struct {
 	api, cluster *memkube.Server
 	user, admin  client.Client
 	issued       int
+	// serverURL is the address of Drover's server, and stop ends the controller.
+	serverURL string
+	stop      func()
 }
 
 // tell runs a test in virtual time, with a cluster whose pool has sizes.
@@ -64,7 +68,7 @@ func tell(t *testing.T, image string, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t}
+		w := &world{T: t, serverURL: "https://drover.example.com"}
 		w.api = memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet},
 			Permit: rights.Permit(t, agent)})
 		w.cluster = memkube.New(memkube.Options{})
@@ -88,13 +92,14 @@ func tell(t *testing.T, image string, f func(w *world)) {
 					AutoscalingMinSize: new(int32(1)), AutoscalingMaxSize: new(int32(3))}}}},
 			Status: provv1.ClusterStatus{ClusterName: id},
 		}))
-		defer w.start(image)()
+		w.start(image)
+		defer func() { w.stop() }()
 		w.elapse(5 * time.Second)
 		f(w)
 	})
 }
 
-func (w *world) start(image string) (stop func()) {
+func (w *world) start(image string) {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
 	must(w.T, err)
@@ -105,11 +110,11 @@ func (w *world) start(image string) (stop func()) {
 		MachineDeployments: c.CAPI.MachineDeployment(), Secrets: c.Core.Secret(),
 		ServiceAccounts: c.Core.ServiceAccount(), Roles: c.RBAC.Role(), Apply: c.Apply, Issue: w.issue, Downstream: w,
 		InstanceID: instance, Log: log,
-		Settings: autoscaler.Settings{Image: image, ServerURL: "https://drover.example.com"},
+		Settings: autoscaler.Settings{Image: image, ServerURL: w.serverURL},
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	must(w.T, c.Start(workers))
-	return func() {
+	w.stop = func() {
 		cancel()
 		c.Stop()
 		synctest.Wait()
@@ -331,6 +336,39 @@ func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
 				w.condition())
 		}
 		w.quiet(time.Hour)
+	})
+}
+
+// An autoscaler reads its kubeconfig only when it starts. It starts again with a new one, after that is in the cluster.
+func TestStory_TheAutoscalerFollowsTheAddressOfTheServer(t *testing.T) {
+	const image = "example.com/ca:v1"
+	tell(t, image, func(w *world) {
+		copied := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: autoscaling.CopyNamespace, Name: autoscaling.CopyName},
+			Data:       w.kubeconfig().Data}
+		must(t, w.admin.Create(w.Context(), copied))
+		w.elapse(20 * time.Second)
+		first := w.deployment().Spec.Template
+
+		w.stop()
+		w.serverURL = "https://moved.example.com"
+		w.start(image)
+		w.elapse(30 * time.Second)
+		if got := w.deployment().Spec.Template; !equality.Semantic.DeepEqual(got, first) {
+			t.Error("the autoscaler starts again before it has the new kubeconfig")
+		}
+		if got := w.condition(); !strings.Contains(got, autoscaling.CopyName) {
+			t.Errorf("condition %q", got)
+		}
+		copied.Data = w.kubeconfig().Data
+		if !strings.Contains(string(copied.Data[autoscaling.KeyKubeconfig]), w.serverURL) {
+			t.Errorf("kubeconfig %s", copied.Data[autoscaling.KeyKubeconfig])
+		}
+		must(t, w.admin.Update(w.Context(), copied))
+		w.elapse(30 * time.Second)
+		if got := w.deployment().Spec.Template; equality.Semantic.DeepEqual(got, first) {
+			t.Error("the autoscaler keeps the former kubeconfig")
+		}
 	})
 }
 

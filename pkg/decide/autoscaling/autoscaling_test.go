@@ -130,7 +130,7 @@ func TestKubeconfig_FollowsTheTokenAndTheRequestForACopy(t *testing.T) {
 		t.Errorf("kubeconfig:\n%s", config)
 	}
 	if name, ok := IsKubeconfig(first); name != "demo" || !ok ||
-		first.Annotations[provv1.SyncTargetNameAnnotation] != copyName ||
+		first.Annotations[provv1.SyncTargetNameAnnotation] != CopyName ||
 		first.Annotations[FormerTokenAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", first.Labels, first.Annotations)
 	}
@@ -165,7 +165,7 @@ func TestImage(t *testing.T) {
 
 func TestProgram_DigestFollowsTheContent(t *testing.T) {
 	t.Parallel()
-	program := For(demo(), "example.com/ca:v1", "")
+	program := For(demo(), "example.com/ca:v1", "", "config")
 	objects, first, err := program.Objects()
 	if err != nil || len(objects) != 6 {
 		t.Fatalf("%d objects: %v", len(objects), err)
@@ -174,6 +174,11 @@ func TestProgram_DigestFollowsTheContent(t *testing.T) {
 	paused.Paused = true
 	if _, second, _ := paused.Objects(); second == first {
 		t.Error("the digest of a paused autoscaler is the same")
+	}
+	moved := *program
+	moved.Kubeconfig = "another"
+	if _, second, _ := moved.Objects(); second == first {
+		t.Error("the digest of an autoscaler with another kubeconfig is the same")
 	}
 	content, err := json.Marshal(objects[5])
 	if err != nil || !strings.Contains(string(content),
@@ -196,8 +201,10 @@ func TestJudge(t *testing.T) {
 		"not visited yet":       {running, State{Current: true, Available: 1}, false, ReasonNotAvailable},
 		"no pod is available":   {running, State{Current: true}, true, ReasonNotAvailable},
 		"pods of an older spec": {running, State{Available: 1}, true, ReasonNotAvailable},
-		"refused":               {running, State{Refusal: "quota"}, true, ReasonRefused},
-		"taken":                 {running, State{Foreign: true}, true, ReasonRefused},
+		"the copy is behind": {running, State{CopyIsBehind: true, Current: true, Available: 1}, true,
+			ReasonNotAvailable},
+		"refused": {running, State{Refusal: "quota"}, true, ReasonRefused},
+		"taken":   {running, State{Foreign: true}, true, ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
