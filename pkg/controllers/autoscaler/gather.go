@@ -111,6 +111,11 @@ func isDeployed(cluster *provv1.Cluster) bool {
 	return conditions.Get(cluster.Status.Conditions, provv1.ConditionClusterAutoscalerDeploymentReady) != nil
 }
 
+// isAvailable reports whether the condition says that the autoscaler is available.
+func isAvailable(cluster *provv1.Cluster) bool {
+	return conditions.IsTrue(cluster.Status.Conditions, provv1.ConditionClusterAutoscalerDeploymentReady)
+}
+
 // deploys reports whether there is work in the cluster.
 func (h *handler) deploys(cluster *provv1.Cluster) bool {
 	return topology.IsOurs(cluster, h.InstanceID) && cluster.DeletionTimestamp == nil &&

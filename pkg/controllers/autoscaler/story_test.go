@@ -301,7 +301,8 @@ func TestStory_TheAccountScalesNoPoolOfAnotherCluster(t *testing.T) {
 
 // With an image, the Deployment comes, is paused, and ends with the sizes. The condition follows.
 func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
-	tell(t, "example.com/ca:v{minor}.1", func(w *world) {
+	const image = "example.com/ca:v{minor}.1"
+	tell(t, image, func(w *world) {
 		w.elapse(20 * time.Second)
 		found := w.deployment()
 		if found == nil || found.Spec.Template.Spec.Containers[0].Image != "example.com/ca:v1.36.1" {
@@ -320,6 +321,9 @@ func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
 			t.Errorf("condition %q of an available autoscaler", got)
 		}
 		w.quiet(3 * time.Hour)
+		w.stop()
+		w.start(image)
+		w.quiet(time.Hour)
 
 		w.edit(func(c *provv1.Cluster) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, provv1.ClusterAutoscalerPausedAnnotation, "true")
