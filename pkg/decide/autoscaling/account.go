@@ -41,6 +41,20 @@ func Deployments(cluster *provv1.Cluster) []string {
 	return names
 }
 
+// Largest returns the largest size of a MachineDeployment that an autoscaler sizes. ok is false for all others.
+func Largest(cluster *provv1.Cluster, deployment string) (size int32, ok bool) {
+	if cluster.Spec.RKEConfig == nil {
+		return 0, false
+	}
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		pool := &cluster.Spec.RKEConfig.MachinePools[i]
+		if topology.Autoscaled(pool) && naming.MachineDeployment(cluster.Name, pool.Name) == deployment {
+			return *pool.AutoscalingMaxSize, true
+		}
+	}
+	return 0, false
+}
+
 // Owns reports whether a MachineDeployment is one that the cluster's autoscaler sizes.
 func Owns(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
 	return deployment.Spec.ClusterName == cluster.Name && slices.Contains(Deployments(cluster), deployment.Name)

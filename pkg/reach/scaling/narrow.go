@@ -18,6 +18,8 @@ type request struct {
 	query url.Values
 	// marks means that it updates a Machine. Then only the mark for deletion is forwarded.
 	marks bool
+	// scales is the MachineDeployment that it scales, or "". Then only the size is forwarded.
+	scales string
 }
 
 var errNotAllowed = errors.New("autoscalers may not do this")
@@ -44,7 +46,8 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	read := r.Method == http.MethodGet
 	rest, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
 	parts := strings.Split(rest, "/")
-	allowed, marks := false, false
+	to := request{path: path, query: query}
+	allowed := false
 	switch {
 	case isDiscovery(path):
 		allowed = read && knows(query, []string{"timeout"})
@@ -54,12 +57,12 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 		query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
 	default:
 		allowed = isObject(r.Method, parts[3:]) && knows(query, writing)
-		marks = len(parts) == 5 && !read
+		to.marks, to.scales = writes(r.Method, parts[3:])
 	}
 	if !allowed {
 		return request{}, errNotAllowed
 	}
-	return request{path, query, marks}, nil
+	return to, nil
 }
 
 // isPlain reports whether the path of a request has one spelling only, and the request keeps its protocol.
@@ -92,6 +95,18 @@ func isObject(method string, parts []string) bool {
 		return parts[0] == "machinedeployments" && parts[2] == "scale" && (read || write)
 	}
 	return false
+}
+
+// writes returns what an allowed request for one object changes.
+func writes(method string, parts []string) (marks bool, scales string) {
+	switch {
+	case method == http.MethodGet:
+	case len(parts) == 2:
+		return true, ""
+	case len(parts) == 3:
+		return false, parts[1]
+	}
+	return false, ""
 }
 
 // knows reports whether a query has only these parameters, each once.
