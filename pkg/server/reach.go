@@ -134,8 +134,8 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		return err
 	}
 	if s.reach.scaling, err = scaling.New(scaling.Options{
-		Upstream: s.opts.RESTConfig, Secrets: s.every.Core.Secret().Cache(), Unread: s.reach.unread,
-		Ending: s.drained, Log: s.opts.Log,
+		Upstream: s.opts.RESTConfig, Secrets: s.every.Core.Secret().Cache(),
+		Clusters: s.every.Provisioning.Cluster().Cache(), Unread: s.reach.unread, Ending: s.drained, Log: s.opts.Log,
 	}); err != nil {
 		return fmt.Errorf("configure the API for autoscalers: %w", err)
 	}

@@ -119,6 +119,7 @@ func namespace(name string) *unstructured.Unstructured {
 func adaptAll(objects []*unstructured.Unstructured, p *provider) error {
 	for _, object := range objects {
 		adaptMetadata(object, p.Label)
+		adaptRole(object)
 		if err := adaptSpec(object); err != nil {
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -142,6 +143,21 @@ func adaptMetadata(object *unstructured.Unstructured, label string) {
 		}
 	}
 	object.SetAnnotations(annotations)
+}
+
+// rolePrefix begins the names of ClusterRoles and their bindings. `clusterctl delete` leaves all others behind.
+const rolePrefix = charts.SystemNamespace + "-"
+
+// adaptRole renames a ClusterRole or ClusterRoleBinding. All bindings of the chart are to roles of the chart.
+func adaptRole(object *unstructured.Unstructured) {
+	switch object.GetKind() {
+	case "ClusterRoleBinding":
+		ref := object.Object["roleRef"].(map[string]any)
+		ref["name"] = rolePrefix + ref["name"].(string)
+		fallthrough
+	case "ClusterRole":
+		object.SetName(rolePrefix + object.GetName())
+	}
 }
 
 // adaptSpec changes the Deployment and the Service for machines.

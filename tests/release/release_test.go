@@ -146,6 +146,35 @@ func TestComponents_Server(t *testing.T) {
 	t.Error("there is no Deployment")
 }
 
+// TestComponents_Roles: `clusterctl delete` deletes the roles, and each binding is to a role of the components.
+func TestComponents_Roles(t *testing.T) {
+	const kind = "ClusterRole"
+	roles, bound := map[string]bool{}, map[string]bool{}
+	for _, object := range written(t)["infrastructure-drover"] {
+		if !strings.HasPrefix(object.GetKind(), kind) {
+			continue
+		}
+		if !strings.HasPrefix(object.GetName(), "drover-system-") { // as in clusterctl's providerComponents.Delete
+			t.Errorf("%s %s stays after clusterctl delete", object.GetKind(), object.GetName())
+		}
+		if object.GetKind() == kind {
+			roles[object.GetName()] = true
+			continue
+		}
+		name, _, err := unstructured.NestedString(object.Object, "roleRef", "name")
+		check(t, err)
+		bound[name] = true
+	}
+	if len(bound) == 0 {
+		t.Error("there is no ClusterRoleBinding")
+	}
+	for name := range bound {
+		if !roles[name] {
+			t.Errorf("a ClusterRoleBinding names ClusterRole %s, and the components have %v", name, roles)
+		}
+	}
+}
+
 // TestConfiguration: clusterctl can read the URLs of the configuration.
 func TestConfiguration(t *testing.T) {
 	config := struct {

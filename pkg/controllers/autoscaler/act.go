@@ -25,18 +25,21 @@ const reasonTaken = "AutoscalerNameTaken"
 // act writes the account and its kubeconfig, and returns the problem that the condition shows.
 func (h *handler) act(facts *Facts) error {
 	cluster := facts.cluster
-	if facts.secret != nil && !isKubeconfigOf(facts.secret, facts) {
+	isForeign := facts.secret != nil && !isKubeconfigOf(facts.secret, facts)
+	switch {
+	case !autoscaling.Wanted(cluster) && isForeign:
+		return h.removeAccount(facts)
+	case !autoscaling.Wanted(cluster):
+		return errors.Join(h.removeAccount(facts), h.removeSecret(facts.secret))
+	case isForeign:
 		return outcome.Stall(reasonTaken, fmt.Sprintf("Secret %s/%s exists, and Drover did not make it for this "+
 			"Cluster: delete or rename it", cluster.Namespace, facts.secret.Name))
-	}
-	if !autoscaling.Wanted(cluster) {
-		return errors.Join(h.removeAccount(facts), h.removeSecret(facts.secret))
 	}
 	if !naming.IsServerURL(h.Settings.ServerURL) {
 		return outcome.Stall(topology.ReasonWithoutEffect, "an autoscaler cannot reach this Drover: set --server-url")
 	}
 	_, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.ControllerRef, setKinds(),
-		autoscaling.Account(cluster, facts.machines))
+		autoscaling.Account(cluster, facts.deployments, facts.machines))
 	foreign, isForeign := errors.AsType[*applyset.ForeignError](err)
 	switch {
 	case isForeign && len(foreign.Objects) > 0:
@@ -68,8 +71,7 @@ func (h *handler) writeSecret(facts *Facts) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := autoscaling.Kubeconfig{ServerURL: h.Settings.ServerURL, CACerts: h.Settings.CACerts,
-		Copy: h.Settings.Image != ""}.Secret(cluster, facts.secret, token)
+	wanted, err := h.kubeconfig().Secret(cluster, facts.secret, token)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func isLate(err error) bool {
 
 // removeAccount deletes the account, which ends its tokens.
 func (h *handler) removeAccount(facts *Facts) error {
-	if facts.account == nil {
+	if facts.account == nil && facts.role == nil {
 		return nil
 	}
 	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, facts.cluster.Namespace, facts.cluster.Name,

@@ -71,7 +71,7 @@ type Deps struct {
 	Clusters           provcontrollers.ClusterController
 	ManagementClusters mgmtcontrollers.ClusterController
 	Machines           capicontrollers.MachineController
-	// MachineDeployments are read only. Controller provisioningcluster, which writes them, wakes the Cluster.
+	// MachineDeployments are read only.
 	MachineDeployments capicontrollers.MachineDeploymentController
 	Secrets            corecontrollers.SecretController
 	ServiceAccounts    corecontrollers.ServiceAccountController
@@ -141,6 +141,7 @@ func Register(ctx context.Context, d Deps) error {
 		func(a *corev1.ServiceAccount) string { return a.Namespace + "/" + a.Name })
 	if err := errors.Join(
 		wakeup.On(ctx, d.Clusters, h.ofMachine, d.Machines),
+		wakeup.On(ctx, d.Clusters, h.ofDeployment, d.MachineDeployments),
 		wakeup.On(ctx, d.Clusters, byAccount, d.ServiceAccounts),
 		wakeup.On(ctx, d.Clusters, ofKubeconfig, d.Secrets),
 		wakeup.On(ctx, d.Clusters, byManagement, d.ManagementClusters),
@@ -187,10 +188,30 @@ func (h *handler) ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 		return nil // the event of its account wakes the Cluster
 	}
 	present, err := h.machines.Get(machine.Namespace, machine.Name)
-	if wanted := err == nil && autoscaling.Sizes(cluster, present); wanted == autoscaling.Permits(role, machine.Name) {
+	wanted := err == nil && autoscaling.Sizes(cluster, present)
+	if wanted == autoscaling.PermitsMachine(role, machine.Name) {
 		return nil
 	}
 	return []wakeup.Key{{Namespace: machine.Namespace, Name: name}}
+}
+
+// ofDeployment wakes the Cluster of a MachineDeployment that its Role must name, or must no longer name.
+func (h *handler) ofDeployment(deployment *clusterv1.MachineDeployment) []wakeup.Key {
+	name := deployment.Spec.ClusterName
+	cluster, err := h.clusters.Get(deployment.Namespace, name)
+	if err != nil || !autoscaling.Owns(cluster, deployment) {
+		return nil
+	}
+	role, err := h.roles.Get(deployment.Namespace, naming.Autoscaler(deployment.Namespace, name))
+	if err != nil {
+		return nil // the event of its account wakes the Cluster
+	}
+	present, err := h.deployments.Get(deployment.Namespace, deployment.Name)
+	wanted := err == nil && autoscaling.Owns(cluster, present)
+	if wanted == autoscaling.PermitsDeployment(role, deployment.Name) {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: deployment.Namespace, Name: name}}
 }
 
 func ofKubeconfig(secret *corev1.Secret) []wakeup.Key {

@@ -15,29 +15,41 @@ import (
 // report writes the condition, in one write and only if it changed. end is the problem with the account.
 func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 	cluster := facts.cluster
-	program := h.program(facts)
+	program, err := h.program(facts)
+	if err != nil {
+		return cluster, err
+	}
 	seen := h.sight(facts.name())
 	if facts.reachable && h.deploys(cluster) && seen.version != version(program) {
 		h.visits.Wake(facts.name())
 	}
-	changed := cluster.DeepCopy()
-	if end == nil && program == nil {
-		if seen.version != version(nil) || !withdraw(changed) {
-			return cluster, nil // its visit requeues the Cluster, or it has no such condition
-		}
-		return h.writeStatus(cluster, changed, nil)
-	}
-	if end == nil {
+	switch {
+	case end != nil:
+	case program == nil:
+		return h.reportNone(cluster, seen)
+	case seen.version == "" && isAvailable(cluster):
+		return cluster, nil // after a restart or a new connection, the next visit confirms it
+	default:
 		end = autoscaling.Judge(program, seen.state, seen.version == version(program))
 	}
 	condition, retry := outcome.Conclude(provv1.ConditionClusterAutoscalerDeploymentReady, end)
 	if condition.Message == "" {
 		condition.Message = autoscaling.Advice(cluster, h.annotations(cluster.Namespace))
 	}
+	changed := cluster.DeepCopy()
 	if !outcome.Record(&changed.Status.Conditions, condition, retry, h.Now()) {
 		return cluster, retry.Err
 	}
 	return h.writeStatus(cluster, changed, retry.Err)
+}
+
+// reportNone removes the condition when the cluster has no autoscaler any more.
+func (h *handler) reportNone(cluster *provv1.Cluster, seen sight) (*provv1.Cluster, error) {
+	changed := cluster.DeepCopy()
+	if seen.version != version(nil) || !withdraw(changed) {
+		return cluster, nil // its visit requeues the Cluster, or it has no such condition
+	}
+	return h.writeStatus(cluster, changed, nil)
 }
 
 // withdraw removes the condition, and reports whether there was one.

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -53,6 +54,9 @@ type world struct {
 	api, cluster *memkube.Server
 	user, admin  client.Client
 	issued       int
+	// serverURL is the address of Drover's server, and stop ends the controller.
+	serverURL string
+	stop      func()
 }
 
 // tell runs a test in virtual time, with a cluster whose pool has sizes.
@@ -64,7 +68,7 @@ func tell(t *testing.T, image string, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t}
+		w := &world{T: t, serverURL: "https://drover.example.com"}
 		w.api = memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet},
 			Permit: rights.Permit(t, agent)})
 		w.cluster = memkube.New(memkube.Options{})
@@ -88,13 +92,14 @@ func tell(t *testing.T, image string, f func(w *world)) {
 					AutoscalingMinSize: new(int32(1)), AutoscalingMaxSize: new(int32(3))}}}},
 			Status: provv1.ClusterStatus{ClusterName: id},
 		}))
-		defer w.start(image)()
+		w.start(image)
+		defer func() { w.stop() }()
 		w.elapse(5 * time.Second)
 		f(w)
 	})
 }
 
-func (w *world) start(image string) (stop func()) {
+func (w *world) start(image string) {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
 	must(w.T, err)
@@ -105,11 +110,11 @@ func (w *world) start(image string) (stop func()) {
 		MachineDeployments: c.CAPI.MachineDeployment(), Secrets: c.Core.Secret(),
 		ServiceAccounts: c.Core.ServiceAccount(), Roles: c.RBAC.Role(), Apply: c.Apply, Issue: w.issue, Downstream: w,
 		InstanceID: instance, Log: log,
-		Settings: autoscaler.Settings{Image: image, ServerURL: "https://drover.example.com"},
+		Settings: autoscaler.Settings{Image: image, ServerURL: w.serverURL},
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	must(w.T, c.Start(workers))
-	return func() {
+	w.stop = func() {
 		cancel()
 		c.Stop()
 		synctest.Wait()
@@ -225,13 +230,13 @@ func TestStory_TheAccountFollowsThePool(t *testing.T) {
 		}
 		must(t, w.api.Add(machine))
 		w.elapse(5 * time.Second)
-		if !autoscaling.Permits(w.role(), "demo-auto-x") {
+		if !autoscaling.PermitsMachine(w.role(), "demo-auto-x") {
 			t.Error("the account may not mark a new machine")
 		}
 		w.quiet(time.Hour)
 		must(t, w.user.Delete(w.Context(), machine))
 		w.elapse(5 * time.Second)
-		if autoscaling.Permits(w.role(), "demo-auto-x") {
+		if autoscaling.PermitsMachine(w.role(), "demo-auto-x") {
 			t.Error("the role names a machine that is gone")
 		}
 
@@ -257,9 +262,47 @@ func (w *world) role() *rbacv1.Role {
 	return role
 }
 
+// The pools of two clusters can have one name, and then the MachineDeployment belongs to one of them. The account may
+// scale only a MachineDeployment of its own cluster.
+func TestStory_TheAccountScalesNoPoolOfAnotherCluster(t *testing.T) {
+	tell(t, "", func(w *world) {
+		deployment := func(cluster string) *clusterv1.MachineDeployment {
+			return &clusterv1.MachineDeployment{
+				TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-auto", Labels: map[string]string{
+					clusterv1.ClusterNameLabel: cluster}},
+				Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster},
+			}
+		}
+		for _, c := range []struct {
+			cluster string
+			want    bool
+		}{{"other", false}, {"demo", true}, {"other", false}} {
+			found := deployment(c.cluster)
+			must(t, w.api.Add(found))
+			w.elapse(5 * time.Second)
+			for range 2 { // also in a later pass
+				if got := autoscaling.PermitsDeployment(w.role(), "demo-auto"); got != c.want {
+					t.Errorf("the account may scale the MachineDeployment of cluster %s: %t", c.cluster, got)
+				}
+				w.edit(func(demo *provv1.Cluster) {
+					metav1.SetMetaDataAnnotation(&demo.ObjectMeta, "edited", time.Now().String())
+				})
+			}
+			must(t, w.user.Delete(w.Context(), found))
+			w.elapse(5 * time.Second)
+			if autoscaling.PermitsDeployment(w.role(), "demo-auto") {
+				t.Error("the account may scale a MachineDeployment that is gone")
+			}
+		}
+		w.quiet(time.Hour)
+	})
+}
+
 // With an image, the Deployment comes, is paused, and ends with the sizes. The condition follows.
 func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
-	tell(t, "example.com/ca:v{minor}.1", func(w *world) {
+	const image = "example.com/ca:v{minor}.1"
+	tell(t, image, func(w *world) {
 		w.elapse(20 * time.Second)
 		found := w.deployment()
 		if found == nil || found.Spec.Template.Spec.Containers[0].Image != "example.com/ca:v1.36.1" {
@@ -278,6 +321,9 @@ func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
 			t.Errorf("condition %q of an available autoscaler", got)
 		}
 		w.quiet(3 * time.Hour)
+		w.stop()
+		w.start(image)
+		w.quiet(time.Hour)
 
 		w.edit(func(c *provv1.Cluster) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, provv1.ClusterAutoscalerPausedAnnotation, "true")
@@ -297,6 +343,39 @@ func TestStory_TheDeploymentFollowsTheCluster(t *testing.T) {
 	})
 }
 
+// An autoscaler reads its kubeconfig only when it starts. It starts again with a new one, after that is in the cluster.
+func TestStory_TheAutoscalerFollowsTheAddressOfTheServer(t *testing.T) {
+	const image = "example.com/ca:v1"
+	tell(t, image, func(w *world) {
+		copied := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: autoscaling.CopyNamespace, Name: autoscaling.CopyName},
+			Data:       w.kubeconfig().Data}
+		must(t, w.admin.Create(w.Context(), copied))
+		w.elapse(20 * time.Second)
+		first := w.deployment().Spec.Template
+
+		w.stop()
+		w.serverURL = "https://moved.example.com"
+		w.start(image)
+		w.elapse(30 * time.Second)
+		if got := w.deployment().Spec.Template; !equality.Semantic.DeepEqual(got, first) {
+			t.Error("the autoscaler starts again before it has the new kubeconfig")
+		}
+		if got := w.condition(); !strings.Contains(got, autoscaling.CopyName) {
+			t.Errorf("condition %q", got)
+		}
+		copied.Data = w.kubeconfig().Data
+		if !strings.Contains(string(copied.Data[autoscaling.KeyKubeconfig]), w.serverURL) {
+			t.Errorf("kubeconfig %s", copied.Data[autoscaling.KeyKubeconfig])
+		}
+		must(t, w.admin.Update(w.Context(), copied))
+		w.elapse(30 * time.Second)
+		if got := w.deployment().Spec.Template; equality.Semantic.DeepEqual(got, first) {
+			t.Error("the autoscaler keeps the former kubeconfig")
+		}
+	})
+}
+
 // Objects of others stay, and the condition names them.
 func TestStory_ForeignObjectsStay(t *testing.T) {
 	tell(t, "", func(w *world) {
@@ -311,12 +390,20 @@ func TestStory_ForeignObjectsStay(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: account + "-kubeconfig"},
 			Data:       map[string][]byte{"token": []byte("theirs")}}
 		must(t, w.api.Add(foreign))
+		w.edit(func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "edited", "yes") })
+		if got := w.condition(); got != "" {
+			t.Errorf("condition %q of a cluster without sizes", got)
+		}
 		sizes(new(int32(1)), new(int32(3)))
 		if got := w.condition(); !strings.Contains(got, "AutoscalerNameTaken") || !strings.Contains(got, foreign.Name) {
 			t.Errorf("condition %q", got)
 		}
 		if got := w.kubeconfig(); !slices.Equal(got.Data["token"], []byte("theirs")) {
 			t.Error("Drover changed a Secret of others")
+		}
+		sizes(nil, nil)
+		if got := w.condition(); got != "" {
+			t.Errorf("condition %q after the sizes", got)
 		}
 	})
 }

@@ -40,12 +40,22 @@ func version(program *autoscaling.Program) string {
 }
 
 // program returns the autoscaler that a cluster must have, or nil.
-func (h *handler) program(facts *Facts) *autoscaling.Program {
+func (h *handler) program(facts *Facts) (*autoscaling.Program, error) {
 	cluster := facts.cluster
 	if h.Settings.Image == "" || !autoscaling.Wanted(cluster) {
-		return nil
+		return nil, nil
 	}
-	return autoscaling.For(cluster, h.Settings.Image, facts.registry)
+	kubeconfig, err := h.kubeconfig().Digest()
+	if err != nil {
+		return nil, err
+	}
+	return autoscaling.For(cluster, h.Settings.Image, facts.registry, kubeconfig), nil
+}
+
+// kubeconfig is the same for all clusters.
+func (h *handler) kubeconfig() autoscaling.Kubeconfig {
+	return autoscaling.Kubeconfig{ServerURL: h.Settings.ServerURL, CACerts: h.Settings.CACerts,
+		Copy: h.Settings.Image != ""}
 }
 
 // visit makes the objects in a cluster equal to the wanted ones.
@@ -58,11 +68,14 @@ func (h *handler) visit(ctx context.Context, name types.NamespacedName) (time.Du
 	if err != nil || facts == nil {
 		return 0, err
 	}
+	program, err := h.program(facts)
+	if err != nil {
+		return 0, err
+	}
 	client, err := h.Downstream.Client(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("reach the cluster: %w", err)
 	}
-	program := h.program(facts)
 	found := sight{version: version(program)}
 	if found.state, err = bring(ctx, client, program); err != nil {
 		return 0, err
@@ -94,7 +107,8 @@ func bring(ctx context.Context, client kubernetes.Interface, program *autoscalin
 	return state, err
 }
 
-// ensure applies the objects if the Deployment is not the wanted one, and returns the state of the Deployment.
+// ensure applies the objects if the Deployment is not the wanted one, and returns the state of the Deployment. With a
+// new kubeconfig, the autoscaler starts again, but not with the former one.
 func ensure(ctx context.Context, client kubernetes.Interface, program *autoscaling.Program) (autoscaling.State, error) {
 	objects, digest, err := program.Objects()
 	if err != nil {
@@ -109,6 +123,14 @@ func ensure(ctx context.Context, client kubernetes.Interface, program *autoscali
 		return autoscaling.State{Foreign: true}, nil
 	}
 	if found == nil || found.Annotations[autoscaling.DigestAnnotation] != digest {
+		copied, err := clients.Optional(client.CoreV1().Secrets(autoscaling.CopyNamespace).Get(ctx,
+			autoscaling.CopyName, metav1.GetOptions{}))
+		if err != nil {
+			return autoscaling.State{}, fmt.Errorf("read the kubeconfig of the autoscaler: %w", err)
+		}
+		if autoscaling.CopyIsBehind(copied, program.Kubeconfig) {
+			return autoscaling.State{CopyIsBehind: true}, nil
+		}
 		for _, object := range objects { // the Deployment with the digest comes last
 			if err := proxy.Apply(ctx, client.CoreV1().RESTClient(), object); err != nil {
 				return autoscaling.State{}, err

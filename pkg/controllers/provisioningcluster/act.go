@@ -128,7 +128,13 @@ func (h *handler) translate(facts *Facts) error {
 		return err
 	}
 	planned := topology.Replacements(facts.deployments, objects, h.machineTemplate(cluster.Namespace))
-	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
+	var kept []applyset.Field
+	for _, name := range topology.Sized(facts.input) {
+		kept = append(kept, applyset.Field{Kind: clusterv1.GroupVersion.WithKind("MachineDeployment"),
+			Namespace: cluster.Namespace, Name: name, Path: "/spec/replicas"})
+	}
+	done, err := h.Apply.Apply(applyset.KeepFields(h.ctx, kept...), handlerName, cluster, applyset.NoOwnerRef,
+		kindsWith(objects), objects)
 	h.countReplacements(planned, done)
 	if err != nil {
 		return err

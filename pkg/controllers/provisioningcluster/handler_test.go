@@ -2,6 +2,7 @@ package provisioningcluster
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // fresh makes the cluster one that a user has just applied.
@@ -477,19 +479,28 @@ func TestOnChange_ApplyFails(t *testing.T) {
 func TestOnChange_ScaledBySomebodyElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
-		replicas := int32(4)
-		w.deployments = []*clusterv1.MachineDeployment{{
-			ObjectMeta: metav1.ObjectMeta{Name: "demo-pool1"},
-			Spec:       clusterv1.MachineDeploymentSpec{Replicas: &replicas},
-		}}
+		scaled := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "demo-pool1"},
+			Spec: clusterv1.MachineDeploymentSpec{Replicas: new(int32(4))}}
+		scaled.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true",
+			rkev1.ControlPlaneRoleLabel: "true"}
+		w.deployments = []*clusterv1.MachineDeployment{scaled}
 	})
 	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+	sizes := map[string]int32{}
 	for _, object := range w.applied {
-		if deployment, ok := object.(*clusterv1.MachineDeployment); ok && *deployment.Spec.Replicas != 4 {
-			t.Errorf("replicas %d", *deployment.Spec.Replicas)
+		if deployment, ok := object.(*clusterv1.MachineDeployment); ok {
+			sizes[deployment.Name] = *deployment.Spec.Replicas
 		}
+	}
+	if !maps.Equal(sizes, map[string]int32{"demo-pool1": 4}) {
+		t.Errorf("sizes %v", sizes)
+	}
+	// An autoscaler may write the size again before the apply.
+	if want := []applyset.Field{{Kind: clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		Namespace: w.cluster.Namespace, Name: "demo-pool1", Path: "/spec/replicas"}}; !slices.Equal(w.kept, want) {
+		t.Errorf("kept fields %v", w.kept)
 	}
 }
 

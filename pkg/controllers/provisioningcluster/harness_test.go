@@ -73,6 +73,7 @@ type world struct {
 	// writes lists all writes, in order.
 	writes  []string
 	applied []runtime.Object
+	kept    []applyset.Field
 	after   time.Duration
 	// updated lists what an apply reports as updated.
 	updated []string
@@ -397,7 +398,7 @@ type applier struct{ *world }
 
 func (a applier) Watch(...schema.GroupVersionKind) error { return nil }
 
-func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs,
+func (a applier) Apply(ctx context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs,
 	kinds []schema.GroupVersionKind, objs []runtime.Object,
 ) (applyset.Result, error) {
 	if setID == managementSet {
@@ -415,7 +416,7 @@ func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs a
 	if setID != "rke-cluster" || refs != applyset.NoOwnerRef {
 		a.t.Errorf("set %s with references %v", setID, refs)
 	}
-	a.applied = objs
+	a.applied, a.kept = objs, applyset.KeptFields(ctx)
 	a.writes = append(a.writes, "apply")
 	return applyset.Result{Updated: a.updated}, nil
 }

@@ -15,12 +15,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
+// The resources of which an account changes single objects.
+const (
+	resourceScale    = "machinedeployments/scale"
+	resourceMachines = "machines"
+)
+
 // Wanted reports whether an autoscaler may size pools of a Cluster. A paused autoscaler keeps its account.
 func Wanted(cluster *provv1.Cluster) bool {
 	return cluster.DeletionTimestamp == nil && len(Deployments(cluster)) > 0
 }
 
-// Deployments returns the names of the MachineDeployments that an autoscaler sizes, sorted.
+// Deployments returns the names of the MachineDeployments that an autoscaler sizes, sorted. Not all of them need exist.
 func Deployments(cluster *provv1.Cluster) []string {
 	if cluster.Spec.RKEConfig == nil {
 		return nil
@@ -35,18 +41,39 @@ func Deployments(cluster *provv1.Cluster) []string {
 	return names
 }
 
+// Largest returns the largest size of a MachineDeployment that an autoscaler sizes. ok is false for all others.
+func Largest(cluster *provv1.Cluster, deployment string) (size int32, ok bool) {
+	if cluster.Spec.RKEConfig == nil {
+		return 0, false
+	}
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		pool := &cluster.Spec.RKEConfig.MachinePools[i]
+		if topology.Autoscaled(pool) && naming.MachineDeployment(cluster.Name, pool.Name) == deployment {
+			return *pool.AutoscalingMaxSize, true
+		}
+	}
+	return 0, false
+}
+
+// Owns reports whether a MachineDeployment is one that the cluster's autoscaler sizes.
+func Owns(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
+	return deployment.Spec.ClusterName == cluster.Name && slices.Contains(Deployments(cluster), deployment.Name)
+}
+
 // Sizes reports whether an autoscaler sizes the MachineDeployment of a Machine.
 func Sizes(cluster *provv1.Cluster, machine *clusterv1.Machine) bool {
 	return machine.Labels[clusterv1.ClusterNameLabel] == cluster.Name &&
 		slices.Contains(Deployments(cluster), machine.Labels[clusterv1.MachineDeploymentNameLabel])
 }
 
-// Account returns the account of a cluster's autoscaler with its permissions. machines are the Machines of the
-// MachineDeployments that it sizes.
+// Account returns the account of a cluster's autoscaler with its permissions. deployments are the existing
+// MachineDeployments that it sizes, and machines are their Machines. The pools of two clusters may want one name, and
+// the MachineDeployment of that name then belongs to one of the clusters.
 //
 // RBAC cannot limit a list to the objects of one cluster, so these permissions include the Machines of other clusters
-// in the namespace. Drover's server, through which the autoscaler lists, adds the cluster's label to each list.
-func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.Object {
+// in the namespace. Drover's server, through which the autoscaler lists, adds the cluster's label to each list. RBAC
+// cannot limit a patch to an annotation either: Drover's server does, and the policy drover-autoscaler-account.
+func Account(cluster *provv1.Cluster, deployments []string, machines []*clusterv1.Machine) []runtime.Object {
 	names := make([]string, 0, len(machines))
 	for _, machine := range machines {
 		names = append(names, machine.Name)
@@ -59,14 +86,18 @@ func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.O
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: capi, Resources: []string{"machinedeployments", "machinepools", "machines", "machinesets"},
 			Verbs: []string{"list", "watch"}},
-		{APIGroups: capi, Resources: []string{"machinedeployments", "machinedeployments/scale"},
-			ResourceNames: Deployments(cluster), Verbs: []string{"get"}},
-		{APIGroups: capi, Resources: []string{"machinedeployments/scale"},
-			ResourceNames: Deployments(cluster), Verbs: []string{"update", "patch"}},
 	}
-	if len(names) > 0 { // without names, the rule would permit all
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: capi, Resources: []string{"machines"},
-			ResourceNames: names, Verbs: []string{"get", "update", "patch"}})
+	// Without names, a rule would permit all.
+	if len(deployments) > 0 {
+		rules = append(rules,
+			rbacv1.PolicyRule{APIGroups: capi, Resources: []string{"machinedeployments", resourceScale},
+				ResourceNames: deployments, Verbs: []string{"get"}},
+			rbacv1.PolicyRule{APIGroups: capi, Resources: []string{resourceScale}, ResourceNames: deployments,
+				Verbs: []string{"update", "patch"}})
+	}
+	if len(names) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: capi, Resources: []string{resourceMachines},
+			ResourceNames: names, Verbs: []string{"get", "patch"}})
 	}
 	return []runtime.Object{
 		&corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: new(false)},
@@ -79,9 +110,18 @@ func Account(cluster *provv1.Cluster, machines []*clusterv1.Machine) []runtime.O
 	}
 }
 
-// Permits reports whether a Role of Account permits to mark a Machine.
-func Permits(role *rbacv1.Role, machine string) bool {
+// PermitsMachine reports whether a Role of Account permits to mark a Machine.
+func PermitsMachine(role *rbacv1.Role, machine string) bool {
+	return permits(role, resourceMachines, machine)
+}
+
+// PermitsDeployment reports whether a Role of Account permits to scale a MachineDeployment.
+func PermitsDeployment(role *rbacv1.Role, deployment string) bool {
+	return permits(role, resourceScale, deployment)
+}
+
+func permits(role *rbacv1.Role, resource, name string) bool {
 	return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
-		return slices.Contains(rule.Resources, "machines") && slices.Contains(rule.ResourceNames, machine)
+		return slices.Contains(rule.Resources, resource) && slices.Contains(rule.ResourceNames, name)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,13 +50,16 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 	t.Parallel()
 	cluster := demo()
 	for _, c := range []struct {
-		machines []*clusterv1.Machine
-		want     []string
+		deployments []string
+		machines    []*clusterv1.Machine
+		want        []string
 	}{
-		{nil, nil},
-		{[]*clusterv1.Machine{machine("b", "demo-auto"), machine("a", "demo-auto")}, []string{"a", "b"}},
+		{},
+		{[]string{"demo-auto"}, nil, nil},
+		{[]string{"demo-auto"}, []*clusterv1.Machine{machine("b", "demo-auto"), machine("a", "demo-auto")},
+			[]string{"a", "b"}},
 	} {
-		role := Account(cluster, c.machines)[1].(*rbacv1.Role)
+		role := Account(cluster, c.deployments, c.machines)[1].(*rbacv1.Role)
 		var names []string
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
@@ -64,6 +68,9 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 				}
 			}
 			if rule.Resources[0] == "machines" {
+				if slices.Contains(rule.Verbs, "update") {
+					t.Error("the account may replace a Machine")
+				}
 				names = append(names, rule.ResourceNames...)
 			} else if len(rule.ResourceNames) > 0 && cmp.Diff([]string{"demo-auto"}, rule.ResourceNames) != "" {
 				t.Errorf("permissions on %v %v", rule.Resources, rule.ResourceNames)
@@ -71,6 +78,9 @@ func TestAccount_PermitsOnlyItsOwnPools(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, names); diff != "" {
 			t.Errorf("machines (-want +got):\n%s", diff)
+		}
+		if PermitsDeployment(role, "demo-auto") != (len(c.deployments) > 0) {
+			t.Errorf("the account may scale %v, and the rules are %v", c.deployments, role.Rules)
 		}
 	}
 	if Sizes(cluster, machine("x", "demo-server")) || !Sizes(cluster, machine("x", "demo-auto")) {
@@ -120,7 +130,7 @@ func TestKubeconfig_FollowsTheTokenAndTheRequestForACopy(t *testing.T) {
 		t.Errorf("kubeconfig:\n%s", config)
 	}
 	if name, ok := IsKubeconfig(first); name != "demo" || !ok ||
-		first.Annotations[provv1.SyncTargetNameAnnotation] != copyName ||
+		first.Annotations[provv1.SyncTargetNameAnnotation] != CopyName ||
 		first.Annotations[FormerTokenAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", first.Labels, first.Annotations)
 	}
@@ -155,7 +165,7 @@ func TestImage(t *testing.T) {
 
 func TestProgram_DigestFollowsTheContent(t *testing.T) {
 	t.Parallel()
-	program := For(demo(), "example.com/ca:v1", "")
+	program := For(demo(), "example.com/ca:v1", "", "config")
 	objects, first, err := program.Objects()
 	if err != nil || len(objects) != 6 {
 		t.Fatalf("%d objects: %v", len(objects), err)
@@ -164,6 +174,11 @@ func TestProgram_DigestFollowsTheContent(t *testing.T) {
 	paused.Paused = true
 	if _, second, _ := paused.Objects(); second == first {
 		t.Error("the digest of a paused autoscaler is the same")
+	}
+	moved := *program
+	moved.Kubeconfig = "another"
+	if _, second, _ := moved.Objects(); second == first {
+		t.Error("the digest of an autoscaler with another kubeconfig is the same")
 	}
 	content, err := json.Marshal(objects[5])
 	if err != nil || !strings.Contains(string(content),
@@ -186,8 +201,10 @@ func TestJudge(t *testing.T) {
 		"not visited yet":       {running, State{Current: true, Available: 1}, false, ReasonNotAvailable},
 		"no pod is available":   {running, State{Current: true}, true, ReasonNotAvailable},
 		"pods of an older spec": {running, State{Available: 1}, true, ReasonNotAvailable},
-		"refused":               {running, State{Refusal: "quota"}, true, ReasonRefused},
-		"taken":                 {running, State{Foreign: true}, true, ReasonRefused},
+		"the copy is behind": {running, State{CopyIsBehind: true, Current: true, Available: 1}, true,
+			ReasonNotAvailable},
+		"refused": {running, State{Refusal: "quota"}, true, ReasonRefused},
+		"taken":   {running, State{Foreign: true}, true, ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,17 +22,19 @@ type State struct {
 	// Current means that Available counts pods of the present Deployment.
 	Current   bool
 	Available int32
+	// CopyIsBehind means that the cluster has a former kubeconfig.
+	CopyIsBehind bool
 	// Foreign means that the Deployment belongs to others.
 	Foreign bool
 	// Refusal is the answer of a cluster that refuses the objects.
 	Refusal string
 }
 
-// For returns the autoscaler of a Cluster.
-func For(cluster *provv1.Cluster, image, registry string) *Program {
+// For returns the autoscaler of a Cluster. kubeconfig is the digest of its kubeconfig.
+func For(cluster *provv1.Cluster, image, registry, kubeconfig string) *Program {
 	return &Program{Namespace: cluster.Namespace, Cluster: cluster.Name,
 		Image:  Image(image, cluster.Spec.KubernetesVersion, registry),
-		Paused: topology.AutoscalerPaused(cluster)}
+		Paused: topology.AutoscalerPaused(cluster), Kubeconfig: kubeconfig}
 }
 
 // Judge returns what the condition of the autoscaler shows, or nil. visited means that the state is that of the present
@@ -45,6 +47,9 @@ func Judge(program *Program, state State, visited bool) error {
 			"rename it")
 	case visited && state.Refusal != "":
 		return outcome.Stall(ReasonRefused, "the cluster refuses the autoscaler: "+state.Refusal)
+	case visited && state.CopyIsBehind:
+		return outcome.Wait(ReasonNotAvailable, fmt.Sprintf("Waiting for Secret %s/%s in the cluster, which gets a "+
+			"new kubeconfig", CopyNamespace, CopyName), "visit")
 	case visited && state.Current && (program.Paused || state.Available > 0):
 		return nil
 	}

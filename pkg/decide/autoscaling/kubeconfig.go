@@ -31,8 +31,8 @@ const (
 	// FormerTokenAnnotation is the SHA-256 of the token before the last renewal. Drover's server accepts that token
 	// until it expires, because the copy in the cluster follows later.
 	FormerTokenAnnotation = "drover.io/former-token-sha256"
-	// copyNamespace and copyName are the copy of the Secret in the cluster.
-	copyNamespace, copyName = metav1.NamespaceSystem, "mgmt-kubeconfig"
+	// CopyNamespace and CopyName are the copy of the Secret in the cluster.
+	CopyNamespace, CopyName = metav1.NamespaceSystem, "mgmt-kubeconfig"
 )
 
 // Kubeconfig is the desired kubeconfig Secret, without the token.
@@ -72,8 +72,8 @@ func (k Kubeconfig) Secret(cluster *provv1.Cluster, stored *corev1.Secret, token
 		rkev1.AuthorizedObjectAnnotation: ""}
 	if k.Copy {
 		annotations[provv1.SyncAnnotation] = "true"
-		annotations[provv1.SyncTargetNamespaceAnnotation] = copyNamespace
-		annotations[provv1.SyncTargetNameAnnotation] = copyName
+		annotations[provv1.SyncTargetNamespaceAnnotation] = CopyNamespace
+		annotations[provv1.SyncTargetNameAnnotation] = CopyName
 		annotations[rkev1.AuthorizedObjectAnnotation] = cluster.Name
 	}
 	for key, value := range annotations {
@@ -82,6 +82,20 @@ func (k Kubeconfig) Secret(cluster *provv1.Cluster, stored *corev1.Secret, token
 		}
 	}
 	return secret, nil
+}
+
+// Digest identifies the content of the kubeconfig, which does not depend on the token.
+func (k Kubeconfig) Digest() (string, error) {
+	config, err := k.render()
+	if err != nil {
+		return "", err
+	}
+	return naming.SHA256(config), nil
+}
+
+// CopyIsBehind reports whether the copy of the Secret in a cluster has another kubeconfig than that with the digest.
+func CopyIsBehind(copied *corev1.Secret, digest string) bool {
+	return copied != nil && naming.SHA256(copied.Data[KeyKubeconfig]) != digest
 }
 
 // IsKubeconfig reports whether a Secret is the kubeconfig of an autoscaler, and returns its cluster.

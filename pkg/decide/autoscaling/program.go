@@ -23,6 +23,8 @@ const (
 	ProgramName = "drover-cluster-autoscaler"
 	// DigestAnnotation is the digest of what Drover applied. Objects without it belong to others.
 	DigestAnnotation = "drover.io/autoscaler-digest"
+	// kubeconfigAnnotation is the digest of the kubeconfig with which a pod starts.
+	kubeconfigAnnotation = "drover.io/autoscaler-kubeconfig"
 	// mountPath is where the autoscaler reads its kubeconfig.
 	mountPath = "/etc/kubernetes/mgmt-cluster"
 	// minorPlaceholder stands for the minor version of the cluster in the setting of the image.
@@ -49,6 +51,9 @@ type Program struct {
 	Image              string
 	// Paused lets no autoscaler run.
 	Paused bool
+	// Kubeconfig is the digest of the kubeconfig. The autoscaler reads a new token by itself, and a new kubeconfig only
+	// when it starts.
+	Kubeconfig string
 }
 
 // Objects returns the objects in the cluster, in the order in which they are applied, and their digest. Each has the
@@ -141,7 +146,8 @@ func (p Program) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{TypeMeta: kind(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: meta(Namespace),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.pod()},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels,
+				Annotations: map[string]string{kubeconfigAnnotation: p.Kubeconfig}}, Spec: p.pod()},
 		}}
 }
 
@@ -168,7 +174,7 @@ func (p Program) pod() corev1.PodSpec {
 		},
 		Containers: []corev1.Container{p.container()},
 		Volumes: []corev1.Volume{{Name: "management", VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: copyName}}}},
+			Secret: &corev1.SecretVolumeSource{SecretName: CopyName}}}},
 	}
 }
 

@@ -209,6 +209,7 @@ func TestDesired_Replicas(t *testing.T) {
 		edit    func(*provv1.Cluster)
 		current map[string]int32
 		want    int32
+		sized   bool
 	}{
 		"the quantity": {edit: func(*provv1.Cluster) {}, want: 3},
 		"the quantity overrides the existing size": {edit: func(*provv1.Cluster) {},
@@ -216,11 +217,11 @@ func TestDesired_Replicas(t *testing.T) {
 		"without a quantity the size starts at one": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil },
 			want: 1},
 		"without a quantity the existing size is kept": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil },
-			current: map[string]int32{"demo-pool1": 7}, want: 7},
+			current: map[string]int32{"demo-pool1": 7}, want: 7, sized: true},
 		"an autoscaler starts with its quantity": {edit: autoscale(1, 5), want: 3},
 		"an autoscaler starts with its minimum":  {edit: autoscale(4, 5), want: 4},
 		"an autoscaler keeps the existing size": {edit: autoscale(1, 9), current: map[string]int32{"demo-pool1": 7},
-			want: 7},
+			want: 7, sized: true},
 		"an autoscaler is limited to its maximum": {edit: autoscale(1, 5), current: map[string]int32{"demo-pool1": 7},
 			want: 5},
 		"another pool's size is ignored": {edit: autoscale(1, 5), current: map[string]int32{"demo-pool2": 5}, want: 3},
@@ -233,6 +234,9 @@ func TestDesired_Replicas(t *testing.T) {
 			deployments := find[*clusterv1.MachineDeployment](t, desired(t, in))
 			if got := *deployments[0].Spec.Replicas; got != c.want {
 				t.Errorf("replicas %d, want %d", got, c.want)
+			}
+			if sized := len(topology.Sized(in)) > 0; sized != c.sized {
+				t.Errorf("another program sets the size: %t", sized)
 			}
 		})
 	}

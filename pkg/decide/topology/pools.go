@@ -167,6 +167,21 @@ func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	return &wanted
 }
 
+// Sized returns the names of the MachineDeployments whose size an autoscaler or the user sets. The present size of each
+// is its desired size, and Drover does not write it.
+func Sized(in Input) []string {
+	var names []string
+	for i := range pools(in.Cluster) {
+		pool := &pools(in.Cluster)[i]
+		name := naming.MachineDeployment(in.Cluster.Name, pool.Name)
+		current, exists := in.Replicas[name]
+		if exists && (pool.Quantity == nil || Autoscaled(pool)) && *replicas(in, pool, name) == current {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Wanted is the number of machines that a pool requests. Of a pool that an autoscaler sizes, it is the lowest.
 func Wanted(pool *provv1.RKEMachinePool) int32 { return *replicas(Input{}, pool, "") }
 

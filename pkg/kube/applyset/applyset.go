@@ -174,7 +174,7 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 		a = a.WithSetOwnerReference(id.refs == ControllerRef, id.refs == ControllerRef)
 	}
 	s.settled.forget(set)
-	if err := a.Apply(objectset.NewObjectSet(objs...)); err != nil {
+	if err := keeping(a, KeptFields(ctx)).Apply(objectset.NewObjectSet(objs...)); err != nil {
 		if len(record.foreign) > 0 {
 			err = &ForeignError{err, record.foreign}
 		}

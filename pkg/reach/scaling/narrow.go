@@ -16,6 +16,10 @@ var group = clusterv1.GroupVersion.Group
 type request struct {
 	path  string
 	query url.Values
+	// marks means that it updates a Machine. Then only the mark for deletion is forwarded.
+	marks bool
+	// scales is the MachineDeployment that it scales, or "". Then only the size is forwarded.
+	scales string
 }
 
 var errNotAllowed = errors.New("autoscalers may not do this")
@@ -42,6 +46,7 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 	read := r.Method == http.MethodGet
 	rest, isGroup := strings.CutPrefix(path, "/apis/"+group+"/")
 	parts := strings.Split(rest, "/")
+	to := request{path: path, query: query}
 	allowed := false
 	switch {
 	case isDiscovery(path):
@@ -52,11 +57,12 @@ func narrow(r *http.Request, namespace, cluster string) (request, error) {
 		query.Set("labelSelector", clusterv1.ClusterNameLabel+"="+cluster)
 	default:
 		allowed = isObject(r.Method, parts[3:]) && knows(query, writing)
+		to.marks, to.scales = writes(r.Method, parts[3:])
 	}
 	if !allowed {
 		return request{}, errNotAllowed
 	}
-	return request{path, query}, nil
+	return to, nil
 }
 
 // isPlain reports whether the path of a request has one spelling only, and the request keeps its protocol.
@@ -79,16 +85,28 @@ func isOf(namespace string, parts []string) bool {
 }
 
 // isObject reports whether an autoscaler reads or changes one object in that way: RESOURCE/NAME or RESOURCE/NAME/scale.
-// Its account decides which objects these are.
+// Its account decides which objects these are. An autoscaler updates Machines, and patches none.
 func isObject(method string, parts []string) bool {
 	read, write := method == http.MethodGet, method == http.MethodPut || method == http.MethodPatch
 	switch {
 	case len(parts) == 2:
-		return read || write && parts[0] == "machines"
+		return read || method == http.MethodPut && parts[0] == "machines"
 	case len(parts) == 3:
 		return parts[0] == "machinedeployments" && parts[2] == "scale" && (read || write)
 	}
 	return false
+}
+
+// writes returns what an allowed request for one object changes.
+func writes(method string, parts []string) (marks bool, scales string) {
+	switch {
+	case method == http.MethodGet:
+	case len(parts) == 2:
+		return true, ""
+	case len(parts) == 3:
+		return false, parts[1]
+	}
+	return false, ""
 }
 
 // knows reports whether a query has only these parameters, each once.

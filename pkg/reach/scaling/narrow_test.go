@@ -33,6 +33,7 @@ func TestNarrow(t *testing.T) {
 		"size":                      {"GET", api + "machinedeployments/a/scale", api + "machinedeployments/a/scale?"},
 		"status":                    {"PUT", api + "machines/a/status", ""},
 		"mark":                      {"PUT", api + "machines/a", api + "machines/a?"},
+		"patch":                     {"PATCH", api + "machines/a", ""},
 		"delete":                    {"DELETE", api + "machines/a", ""},
 		"change of a deployment":    {"PUT", api + "machinedeployments/a", ""},
 		"dry run":                   {"PUT", api + "machines/a?dryRun=All", ""},

@@ -21,10 +21,12 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/decide/autoscaling"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/reach/unread"
 )
 
@@ -55,6 +57,8 @@ type Options struct {
 	// Upstream is the address and TLS configuration of the Kubernetes API. Its credentials are never used.
 	Upstream *rest.Config
 	Secrets  corecontrollers.SecretCache
+	// Clusters have the limits of pools.
+	Clusters provcontrollers.ClusterCache
 	// Unread ends answers that an autoscaler does not read.
 	Unread *unread.Ledger
 	// Ending is closed when this replica begins to shut down. Then watches end.
@@ -158,11 +162,30 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	s.forward(w, r, found[0].Namespace, narrowed)
+	s.forward(w, r, types.NamespacedName{Namespace: found[0].Namespace, Name: name}, narrowed)
+}
+
+// reduce keeps of a write what an autoscaler may change.
+func (s *server) reduce(r *http.Request, of types.NamespacedName, to request) error {
+	switch {
+	case to.marks:
+		return mark(r)
+	case to.scales == "":
+		return nil
+	}
+	cluster, err := s.Clusters.Get(of.Namespace, of.Name)
+	if err != nil {
+		return errNotAllowed
+	}
+	largest, sized := autoscaling.Largest(cluster, to.scales)
+	if !sized {
+		return errNotAllowed
+	}
+	return size(r, largest)
 }
 
 // forward forwards a request, and ends it when the autoscaler stops reading or this replica shuts down.
-func (s *server) forward(w http.ResponseWriter, r *http.Request, namespace string, to request) {
+func (s *server) forward(w http.ResponseWriter, r *http.Request, of types.NamespacedName, to request) {
 	ctx, cancel := context.WithTimeout(r.Context(), longestRequest)
 	defer cancel()
 	if s.Ending != nil {
@@ -174,11 +197,19 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, namespace strin
 			}
 		}()
 	}
-	reader := s.Unread.Writer(w, namespace, answers)
+	reader := s.Unread.Writer(w, of.Namespace, answers)
 	defer reader.Done()
 	out := r.Clone(context.WithValue(ctx, answerKey{}, reader))
 	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = to.path, "", to.query.Encode()
 	out.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	switch err := s.reduce(out, of, to); {
+	case errors.Is(err, errNotAllowed):
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+		return
+	case err != nil:
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
 	s.proxy.ServeHTTP(reader, out)
 }
 
