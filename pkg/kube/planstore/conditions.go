@@ -108,9 +108,9 @@ func (s *Machines) SetConditions(cached *clusterv1.Machine, want Conditions, now
 	return stored, nil
 }
 
-// isMoved reports whether the API server refused a patch because of one of its tests, or because a condition that the
-// patch appends is there by now, from another handler or an older write. The answer to a failed test names no field,
-// and an answer about an invalid condition does.
+// isMoved reports whether the API server refused a patch because the object has changed. Either a test of the patch
+// failed, or the condition that the patch appends exists by now. The answer to a failed test names no field. An answer
+// about an invalid condition names one.
 func isMoved(err error) bool {
 	if apierrors.IsConflict(err) {
 		return true

@@ -12,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // pools returns one branch for each pool: pools with etcd first, then pools with a control plane, then the others.
@@ -57,17 +58,10 @@ func tier(pool provv1.RKEMachinePool) int {
 // wanted is the number of machines that the pools request.
 func (w *World) wanted() int {
 	n := 0
-	for _, pool := range w.Cluster.Spec.RKEConfig.MachinePools {
-		n += quantity(pool)
+	for i := range w.Cluster.Spec.RKEConfig.MachinePools {
+		n += int(topology.Wanted(&w.Cluster.Spec.RKEConfig.MachinePools[i]))
 	}
 	return n
-}
-
-func quantity(pool provv1.RKEMachinePool) int {
-	if pool.Quantity == nil {
-		return 1
-	}
-	return int(*pool.Quantity)
 }
 
 func (w *World) poolLinks(pool provv1.RKEMachinePool, machines int) []Link {
@@ -110,7 +104,7 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	if d == nil {
 		return l
 	}
-	want := quantity(pool)
+	want := int(topology.Wanted(&pool))
 	if d.Spec.Replicas != nil {
 		want = int(*d.Spec.Replicas)
 	}
