@@ -33,6 +33,9 @@ import (
 // handlerName is in metrics, do not change.
 const handlerName = "credential-check"
 
+// servedSoon is the retry delay until a kind is served, because filling a cache causes no event.
+const servedSoon = 5 * time.Second
+
 const (
 	// indexByCredential finds Clusters by NAMESPACE/NAME of the credentials of their pools.
 	indexByCredential = "drover-by-credential" //nolint:gosec // the name of an index
@@ -47,6 +50,7 @@ const (
 // Kinds reads the kinds of node drivers; clients.Dynamic implements it.
 type Kinds interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Synced(gvk schema.GroupVersionKind) bool
 	OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer))
 }
 
@@ -153,8 +157,7 @@ func (h *handler) wake(ctx context.Context) error {
 			return ref.IndexKey(config.GetNamespace())
 		})
 	h.Kinds.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
-		if gvk.GroupVersion().String() == topology.MachineConfigVersion &&
-			credentialjob.HasCheck(driverschema.Stem(gvk.Kind)) {
+		if gvk.GroupVersion().String() == topology.MachineConfigVersion {
 			// It fails only for a stopped informer, whose kind no longer exists.
 			_ = wakeup.OnInformer(ctx, h.Clusters, byConfig, informer)
 		}
@@ -205,6 +208,10 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	facts, err := h.gather(cluster)
 	if err != nil || facts.unknown {
 		return cluster, err // the answer wakes the cluster
+	}
+	if facts.unserved {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
+		return cluster, nil
 	}
 	for i := range facts.checks {
 		after, err := h.act(facts, &facts.checks[i])

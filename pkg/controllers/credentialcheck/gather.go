@@ -32,7 +32,9 @@ type Facts struct {
 	checks []check
 	// unknown means that an answer about the access to a Secret is missing.
 	unknown bool
-	now     time.Time
+	// unserved means that a machine config cannot be read yet.
+	unserved bool
+	now      time.Time
 }
 
 // check is one credential with what its driver needs from one machine config. Absent objects are nil.
@@ -59,7 +61,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 		if err != nil {
 			return nil, err
 		}
-		if facts.unknown {
+		if facts.unknown || facts.unserved {
 			return facts, nil
 		}
 		if found != nil && !seen[id] {
@@ -84,22 +86,50 @@ func (h *handler) gatherCheck(facts *Facts, use topology.CredentialUse) (*check,
 	if err != nil || facts.unknown || credential == nil {
 		return nil, "", err
 	}
-	found := &check{driver: driver, credential: credential}
-	if err := h.gatherProblems(found); err != nil {
+	known, err := h.gatherSchema(driver)
+	if err != nil {
 		return nil, "", err
 	}
-	if !credentialjob.HasCheck(driver) || len(found.problems) > 0 {
-		return found, driver + "/" + credential.Namespace + "/" + credential.Name, nil
+	found := &check{driver: driver, credential: credential,
+		problems: cloudcredential.Problems(credential.Data, driver, known)}
+	if len(found.problems) == 0 && !credentialjob.HasCheck(driver) {
+		return found, found.id(), nil
 	}
-	namespace := facts.cluster.Namespace
-	config, err := clients.Optional(h.Kinds.Get(use.Config.GVK(), namespace, use.Config.Name))
-	if err != nil {
-		return nil, "", fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, namespace, use.Config.Name, err)
+	config, err := h.gatherConfig(facts, use, known != nil)
+	if err != nil || facts.unserved {
+		return nil, "", err
 	}
-	if config == nil {
+	if config != nil {
+		found.problems = slices.DeleteFunc(found.problems, func(p cloudcredential.Problem) bool {
+			return p.SolvedBy(config.Object)
+		})
+	}
+	switch {
+	case len(found.problems) > 0 || !credentialjob.HasCheck(driver):
+		return found, found.id(), nil
+	case config == nil:
 		return nil, "", nil // the kind is not served yet, or the user has not created it yet
 	}
 	return found, h.ask(found, config), nil
+}
+
+// id identifies a check without a question.
+func (c *check) id() string { return fmt.Sprint(c.driver, "/", c.name(), c.problems) }
+
+// gatherConfig reads a machine config, nil if there is none. While the cache of its kind is not filled, for example
+// after a start, an object that exists would look absent.
+func (h *handler) gatherConfig(facts *Facts, use topology.CredentialUse,
+	isActive bool) (*unstructured.Unstructured, error) {
+	gvk, namespace := use.Config.GVK(), facts.cluster.Namespace
+	if isActive && !h.Kinds.Synced(gvk) {
+		facts.unserved = true
+		return nil, nil
+	}
+	config, err := clients.Optional(h.Kinds.Get(gvk, namespace, use.Config.Name))
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, namespace, use.Config.Name, err)
+	}
+	return config, nil
 }
 
 // ask adds the question, and returns its name.
@@ -127,23 +157,22 @@ func (h *handler) gatherCredential(facts *Facts, reference string) (*corev1.Secr
 	return credential, nil
 }
 
-// gatherProblems compares the keys of the credential with the driver's schema.
-func (h *handler) gatherProblems(c *check) error {
+// gatherSchema returns the schema of a driver, nil if the driver is not active.
+func (h *handler) gatherSchema(driver string) (*cloudcredential.Schema, error) {
 	known := &cloudcredential.Schema{}
 	for name, fields := range map[string]*map[string]mgmtv3.Field{
-		driverschema.CredentialSchema(c.driver): &known.Credential, driverschema.ConfigSchema(c.driver): &known.Config,
+		driverschema.CredentialSchema(driver): &known.Credential, driverschema.ConfigSchema(driver): &known.Config,
 	} {
 		found, err := clients.Optional(h.schemas.Get(name))
 		if err != nil {
-			return fmt.Errorf("read schema %s: %w", name, err)
+			return nil, fmt.Errorf("read schema %s: %w", name, err)
 		}
 		if found == nil {
-			return nil
+			return nil, nil
 		}
 		*fields = found.Spec.ResourceFields
 	}
-	c.problems = cloudcredential.Problems(c.credential.Data, c.driver, known)
-	return nil
+	return known, nil
 }
 
 // gatherRecord reads what exists for the question, and the records of earlier versions.

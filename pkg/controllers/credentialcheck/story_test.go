@@ -3,13 +3,16 @@ package credentialcheck_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,16 +56,23 @@ func (open) Check(*provv1.Cluster, types.NamespacedName, map[string]string) (acc
 func (open) OnChange(func(types.NamespacedName)) {}
 
 // configs is the machine config of all pools.
-type configs struct{}
+type configs struct {
+	fields   map[string]any
+	unserved atomic.Bool
+}
 
-func (configs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
-	out := &unstructured.Unstructured{Object: map[string]any{"region": "eu-central-1"}}
+func (c *configs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if c.unserved.Load() {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group}, name)
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(c.fields)}
 	out.SetGroupVersionKind(gvk)
 	out.SetNamespace(namespace)
 	out.SetName(name)
 	return out, nil
 }
-func (configs) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
+func (c *configs) Synced(schema.GroupVersionKind) bool                               { return !c.unserved.Load() }
+func (*configs) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
 
 // world is a management cluster with the running controller, and the kubelet and the cloud of its Jobs.
 type world struct {
@@ -71,6 +81,7 @@ type world struct {
 	user *clients.Clients
 	stop func()
 	cut  chan struct{}
+	configs
 	// answer is the answer of the cloud. asked counts the Jobs, and told lists Events.
 	answer credentialjob.Result
 	asked  int
@@ -91,7 +102,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
+		w := &world{T: t, configs: configs{fields: map[string]any{"region": "eu-central-1"}}, answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
 		w.api = memkube.New(memkube.Options{Scheme: kinds, CRDs: definitions,
 			Namespaces: []string{build.Namespace}, Permit: rights.Permit(t, agent)})
 		fields := map[string]mgmtv3.Field{"accessKey": {Required: true}, "secretKey": {Required: true}}
@@ -131,7 +142,7 @@ func (w *world) start() {
 	must(w.T, err)
 	must(w.T, credentialcheck.Register(c.HandlerContext(), credentialcheck.Deps{
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: configs{}, Access: open{},
+		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: &w.configs, Access: open{},
 		InstanceID: instance,
 		Settings:   func() credentialjob.Settings { return credentialjob.Settings{Image: "drover"} },
 		Announce: func(e events.Event) {
@@ -305,6 +316,36 @@ func (w *world) fail(name string) {
 		Type: clusterv1.MachineInfrastructureReadyCondition, Status: "False", Reason: rkev1.ReasonCreateError}, 1,
 		time.Now())
 	must(w.T, w.api.Add(machine))
+}
+
+// TestCheck_AStartKeepsTheCondition: the cache of machine configs is filled last.
+func TestCheck_AStartKeepsTheCondition(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.write("accessKey", "secretKey")
+		w.pass()
+		written := w.api.Written(agent)
+		w.stop()
+		w.unserved.Store(true)
+		w.start()
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+		w.unserved.Store(false)
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+		if again := w.api.Written(agent); again != written {
+			t.Errorf("a start made %d writes", again-written)
+		}
+	})
+}
+
+// TestCheck_TheMachineConfigMayHaveAMissingValue: the driver reads it from there.
+func TestCheck_TheMachineConfigMayHaveAMissingValue(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.fields["secretKey"] = secret
+		w.write("accessKey")
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+	})
 }
 
 // TestCheck_ARecordThatAUserDeletes: the credential is checked again.
