@@ -31,7 +31,7 @@ func (h *handler) act(facts *Facts, c *check) (after time.Duration, err error) {
 	case credentialjob.Begin:
 		err = h.begin(facts, c)
 	case credentialjob.Run:
-		err = h.run(c.record)
+		err = h.run(facts, c)
 	case credentialjob.Finish:
 		err = h.finish(c)
 	case credentialjob.Tidy:
@@ -54,11 +54,13 @@ func (h *handler) begin(facts *Facts, c *check) error {
 	if err != nil {
 		return fmt.Errorf("create Secret %s: %w", record.Name, err)
 	}
-	return h.create(stored)
+	c.record = stored
+	return h.create(facts, c)
 }
 
 // run creates the Job of a record that has no result. The cache may not show the result yet.
-func (h *handler) run(record *corev1.Secret) error {
+func (h *handler) run(facts *Facts, c *check) error {
+	record := c.record
 	live, err := clients.Optional(h.Secrets.Get(record.Namespace, record.Name, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("read Secret %s: %w", record.Name, err)
@@ -67,20 +69,27 @@ func (h *handler) run(record *corev1.Secret) error {
 		len(live.Data[credentialjob.ResultKey]) > 0 {
 		return nil // the cache will show it
 	}
-	return h.create(live)
+	c.record = live
+	return h.create(facts, c)
 }
 
-func (h *handler) create(record *corev1.Secret) error {
+// create creates the Job. If a quota or a policy of the namespace refuses it, that is the result.
+func (h *handler) create(facts *Facts, c *check) error {
 	settings := h.Settings()
-	pull, err := h.copyPullSecrets(record, settings)
+	pull, err := h.copyPullSecrets(c.record, settings)
 	if err != nil {
 		return err
 	}
-	job := credentialjob.Job(record, settings, pull)
-	if _, err := h.Jobs.Create(job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Job %s: %w", job.Name, err)
+	job := credentialjob.Job(c.record, settings, pull)
+	_, err = h.Jobs.Create(job)
+	switch {
+	case err == nil || apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		c.result = credentialjob.Refused(err, facts.now)
+		return h.finish(c)
 	}
-	return nil
+	return fmt.Errorf("create Job %s: %w", job.Name, err)
 }
 
 // copyPullSecrets copies the existing Secrets for the image into the namespace of the Job, and returns their names. The

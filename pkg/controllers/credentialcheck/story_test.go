@@ -2,6 +2,7 @@ package credentialcheck_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -18,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -102,7 +102,8 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, configs: configs{fields: map[string]any{"region": "eu-central-1"}}, answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
+		w := &world{T: t, configs: configs{fields: map[string]any{"region": "eu-central-1"}},
+			answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
 		w.api = memkube.New(memkube.Options{Scheme: kinds, CRDs: definitions,
 			Namespaces: []string{build.Namespace}, Permit: rights.Permit(t, agent)})
 		fields := map[string]mgmtv3.Field{"accessKey": {Required: true}, "secretKey": {Required: true}}
@@ -242,6 +243,12 @@ func (w *world) expect(status, reason string, asked int) {
 	if w.asked != asked {
 		w.Errorf("the cloud was asked %d times, want %d", w.asked, asked)
 	}
+	w.expectNoCopy()
+}
+
+// expectNoCopy checks that no Job and no copy of the credential remain.
+func (w *world) expectNoCopy() {
+	w.Helper()
 	jobs, err := w.user.Batch.Job().List(build.Namespace, metav1.ListOptions{})
 	must(w.T, err)
 	if len(jobs.Items) > 0 {
@@ -286,36 +293,45 @@ func TestCheck_OncePerVersionOfTheCredential(t *testing.T) {
 	})
 }
 
-// TestCheck_AgainAfterAMachineFails: a credential that was valid may have expired. Failures soon after a check cause
-// none.
-func TestCheck_AgainAfterAMachineFails(t *testing.T) {
+// TestCheck_ThatIsNoLongerAsked: the copy of the credential goes with the question.
+func TestCheck_ThatIsNoLongerAsked(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.write("accessKey", "secretKey")
-		w.pass()
-		w.fail("soon")
-		w.pass()
-		w.expect("True", credentialjob.ReasonAccepted, 1)
-		time.Sleep(time.Hour)
-		w.answer = credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "It has expired"}
-		w.fail("later")
-		w.pass()
-		w.expect("False", credentialjob.ReasonExpired, 2)
-		time.Sleep(time.Hour)
-		w.fail("again")
-		w.pass()
-		w.expect("False", credentialjob.ReasonExpired, 2)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		jobs, err := w.user.Batch.Job().List(build.Namespace, metav1.ListOptions{})
+		if err != nil || len(jobs.Items) != 1 {
+			t.Fatalf("Jobs %+v, %v", jobs, err)
+		}
+		for _, name := range []string{"demo", "other"} {
+			cluster, err := w.user.Provisioning.Cluster().Get(build.Namespace, name, metav1.GetOptions{})
+			must(t, err)
+			cluster.Spec.CloudCredentialSecretName = ""
+			_, err = w.user.Provisioning.Cluster().Update(cluster)
+			must(t, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.expectNoCopy()
 	})
 }
 
-// fail adds a machine whose Job has failed.
-func (w *world) fail(name string) {
-	w.Helper()
-	machine := build.Machine("demo", name, "w")
-	machine.Spec.InfrastructureRef.Kind = "Amazonec2Machine"
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
-		Type: clusterv1.MachineInfrastructureReadyCondition, Status: "False", Reason: rkev1.ReasonCreateError}, 1,
-		time.Now())
-	must(w.T, w.api.Add(machine))
+// TestCheck_WhoseJobIsRefused: the credential does not stay in the record until a quota permits the Job.
+func TestCheck_WhoseJobIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Verb == "create" && r.Resource.Resource == "jobs" {
+				return apierrors.NewForbidden(r.Resource.GroupResource(), "", errors.New("exceeded quota: small"))
+			}
+			return nil
+		})
+		w.write("accessKey", "secretKey")
+		w.pass()
+		w.expect("Unknown", credentialjob.ReasonUnchecked, 0)
+		if got := strings.Join(w.told, ", "); got != "Warning CredentialUnchecked on Secret cc-aws" {
+			t.Errorf("Events %s", got)
+		}
+	})
 }
 
 // TestCheck_AStartKeepsTheCondition: the cache of machine configs is filled last.

@@ -111,15 +111,15 @@ func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 	if other { // with a field of the machine config, the driver may authenticate in another way
 		return out
 	}
-	if driver == ForS3 && !has["accessKey"] && !has["secretKey"] { // machines may have a role in the cloud
-		return out
-	}
 	return append(out, missing(has, driver, schema)...)
 }
 
 // missing names the required fields that a credential does not have. A field with a default is not missing: user
 // interfaces fill it in, and the driver or the machine config has the same default.
 func missing(has map[string]bool, driver string, schema *Schema) []Problem {
+	if driver == ForS3 && !has["accessKey"] && !has["secretKey"] { // machines may have a role in the cloud
+		return nil
+	}
 	var out []Problem
 	for _, name := range slices.Sorted(maps.Keys(schema.Credential)) {
 		required := schema.Credential[name].Required && schema.Credential[name].Default.StringValue == "" &&

@@ -79,8 +79,9 @@ func TestProblems_WhatADriverDoesNotNeedIsNotMissing(t *testing.T) {
 		keys []string
 		want int
 	}{
-		"the role of the machines": {[]string{"defaultBucket"}, 0}, "both keys": {[]string{"accessKey", "secretKey"}, 0},
-		"one key": {[]string{"accessKey"}, 1}, "a mistyped key": {[]string{"acessKey"}, 1},
+		"the role of the machines": {[]string{"defaultBucket"}, 0},
+		"both keys":                {[]string{"accessKey", "secretKey"}, 0}, "one key": {[]string{"accessKey"}, 1},
+		"a mistyped key": {[]string{"acessKey"}, 1},
 	} {
 		data := map[string][]byte{}
 		for _, key := range tc.keys {

@@ -189,6 +189,39 @@ func TestDecide_RunsOneJobForARecord(t *testing.T) {
 	}
 }
 
+func TestDue_AMachineContradictsTheResult(t *testing.T) {
+	t.Parallel()
+	checked := time.Date(2026, 8, 30, 12, 0, 0, 0, time.UTC)
+	before, after := checked.Add(-time.Minute), checked.Add(time.Minute)
+	for name, tc := range map[string]struct {
+		reason       string
+		failed, made time.Time
+		want         bool
+	}{
+		"nothing happened":                      {ReasonAccepted, before, before, false},
+		"valid, and a Job failed":               {ReasonAccepted, after, before, true},
+		"valid, and a host was made":            {ReasonAccepted, before, after, false},
+		"rejected, and a Job failed":            {ReasonRejected, after, before, false},
+		"rejected, and a host was made":         {ReasonRejected, before, after, true},
+		"expired, and a host was made":          {ReasonExpired, before, after, true},
+		"without an answer, and a Job failed":   {ReasonUnchecked, after, before, true},
+		"without an answer, and a host is made": {ReasonUnchecked, before, after, true},
+	} {
+		done := Finished(record(t), Result{Reason: tc.reason, Message: "x", Checked: checked})
+		seen := Evidence{Failed: before}.With(Evidence{Failed: tc.failed, Made: tc.made})
+		want := time.Time{}
+		if tc.want {
+			want = checked.Add(time.Hour)
+		}
+		if got := Due(done, seen); !got.Equal(want) {
+			t.Errorf("%s: due %s, want %s", name, got, want)
+		}
+	}
+	if open := record(t); !Due(open, Evidence{Failed: after}).IsZero() || !IsOpen(open) {
+		t.Error("a check that runs is not repeated")
+	}
+}
+
 // A program other than Drover's could write the message.
 func TestDecodeResult_OfAnotherProgram(t *testing.T) {
 	t.Parallel()
