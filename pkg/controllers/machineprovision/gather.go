@@ -178,14 +178,9 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	name, _ := driverschema.DriverOf(s.Machine.Kind)
 	s.Driver.Name = name
-	driver, err := clients.Optional(h.nodeDrivers.Get(name))
+	driver, err := h.driverNamed(name)
 	if err != nil {
 		return err
-	}
-	if driver == nil {
-		if driver, err = h.driverByDisplayName(name); err != nil {
-			return err
-		}
 	}
 	if driver == nil {
 		s.DriverError = "NodeDriver " + name + " does not exist"
@@ -208,18 +203,35 @@ func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	return nil
 }
 
-func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
+// driverNamed returns the NodeDriver with a name, or else the one with that display name. An active one precedes an
+// inactive one, because Drover creates inactive ones for the drivers of vendors, and an administrator may have named the
+// same driver otherwise.
+func (h *handler) driverNamed(name string) (*mgmtv3.NodeDriver, error) {
+	driver, err := clients.Optional(h.nodeDrivers.Get(name))
+	if err != nil || driver != nil && driver.Spec.Active {
+		return driver, err
+	}
+	other, err := h.driverByDisplayName(name)
+	if err != nil || driver == nil || other != nil && other.Spec.Active {
+		return other, err
+	}
+	return driver, nil
+}
+
+// driverByDisplayName returns the first NodeDriver with a display name, and the first active one if there is one.
+func (h *handler) driverByDisplayName(name string) (found *mgmtv3.NodeDriver, err error) {
 	drivers, err := h.nodeDrivers.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list drivers: %w", err)
 	}
 	slices.SortFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
 	for _, driver := range drivers {
-		if strings.EqualFold(driverschema.DisplayName(driver), name) {
-			return driver, nil
+		if strings.EqualFold(driverschema.DisplayName(driver), name) && (found == nil || driver.Spec.Active &&
+			!found.Spec.Active) {
+			found = driver
 		}
 	}
-	return nil, nil
+	return found, nil
 }
 
 func (h *handler) gatherState(s *machinejob.Snapshot) error {
