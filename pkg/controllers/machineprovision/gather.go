@@ -204,8 +204,8 @@ func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 }
 
 // driverNamed returns the NodeDriver with a name, or else the one with that display name. An active one precedes an
-// inactive one, because Drover creates inactive ones for the drivers of vendors, and an administrator may have named the
-// same driver otherwise.
+// inactive one, because Drover creates inactive ones for the drivers of vendors, and an administrator may have given
+// the same driver another name.
 func (h *handler) driverNamed(name string) (*mgmtv3.NodeDriver, error) {
 	driver, err := clients.Optional(h.nodeDrivers.Get(name))
 	if err != nil || driver != nil && driver.Spec.Active {

@@ -3,6 +3,7 @@ package machinejob
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,7 +20,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	switch {
 	case !s.Machine.Guarded:
 		return d
-	case s.Machine.Forced, last.Phase == PhaseSucceeded:
+	case s.Machine.Forced, last.Phase == PhaseSucceeded, s.withoutHost(last):
 		return release(d, Action{})
 	case s.protected():
 		return hold(s, d)
@@ -105,6 +106,19 @@ func endCreate(s Snapshot, d Decision) Decision {
 // it created the host, before its state had the identifier of the host.
 func (s Snapshot) unfindable() bool {
 	return s.State.Unidentified && !Made(s.Machine.Status) && (s.Create.Phase == PhaseAbsent || s.Create.Interrupted)
+}
+
+// withoutHost reports whether a removal failed only because there is no host: the driver failed by itself before it had
+// created one.
+func (s Snapshot) withoutHost(last JobState) bool {
+	text, known := withoutHost[s.Driver.Name]
+	return known && s.State.Unidentified && !Made(s.Machine.Status) && s.Create.Phase == PhaseFailed &&
+		!s.Create.Interrupted && last.Phase == PhaseFailed && strings.Contains(last.Message, text)
+}
+
+// withoutHost are the errors of drivers whose removals fail, forever, if there is no host.
+var withoutHost = map[string]string{
+	"digitalocean": "dropletID is invalid because cannot be less than 1",
 }
 
 // unfindable handles such a host. The driver would report the removal as a success and leave the host.
