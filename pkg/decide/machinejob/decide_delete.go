@@ -226,7 +226,7 @@ func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
 }
 
 func failureText(m Machine, cause string) string {
-	return removalText + describe(m) + " failed: " + cause
+	return removalText + describe(m) + " failed: " + refused.after(cause, cause) // a quota stops no removal
 }
 
 // release removes the finalizer, under the conditions of the action.
