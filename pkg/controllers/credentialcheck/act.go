@@ -104,7 +104,7 @@ func (h *handler) copyPullSecrets(record *corev1.Secret, settings credentialjob.
 		if secret == nil || secret.Type != corev1.SecretTypeDockerConfigJson {
 			continue
 		}
-		name := naming.SafeConcat(record.Name, "pull", strconv.Itoa(i))
+		name := pullName(record, i)
 		pull := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: name,
 				OwnerReferences: []metav1.OwnerReference{credentialjob.OwnerOf(record)}},
@@ -118,6 +118,13 @@ func (h *handler) copyPullSecrets(record *corev1.Secret, settings credentialjob.
 	return names, nil
 }
 
+// pullName names a copy of a Secret for the image. A record of the same name that is created again has other copies,
+// because the garbage collector may still delete the former ones.
+func pullName(record *corev1.Secret, i int) string {
+	const digits = 5
+	return naming.SafeConcat(record.Name, "pull", naming.SHA256(string(record.UID))[:digits], strconv.Itoa(i))
+}
+
 // finish writes the result, announces it, and deletes the Job with its pod.
 func (h *handler) finish(c *check) error {
 	if _, err := h.Secrets.Update(credentialjob.Finished(c.record, *c.result)); err != nil {
@@ -127,7 +134,14 @@ func (h *handler) finish(c *check) error {
 	return h.removeJob(c.record)
 }
 
+// removeJob deletes the Job of a record, and the copies of Secrets for the image, which only the Job needs.
 func (h *handler) removeJob(record *corev1.Secret) error {
+	for i := range h.Settings().PullSecrets {
+		name := pullName(record, i)
+		if err := h.Secrets.Delete(record.Namespace, name, nil); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete Secret %s: %w", name, err)
+		}
+	}
 	err := h.Jobs.Delete(record.Namespace, record.Name,
 		&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {

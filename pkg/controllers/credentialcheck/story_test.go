@@ -42,6 +42,9 @@ const (
 	secret   = "hunter2-hunter2"
 )
 
+// registry is the Secret for Drover's image.
+var registry = types.NamespacedName{Namespace: "drover-system", Name: "registry"}
+
 func TestMain(m *testing.M) {
 	memkube.VirtualTime()
 	m.Run()
@@ -105,13 +108,17 @@ func inWorld(t *testing.T, f func(w *world)) {
 		w := &world{T: t, configs: configs{fields: map[string]any{"region": "eu-central-1"}},
 			answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
 		w.api = memkube.New(memkube.Options{Scheme: kinds, CRDs: definitions,
-			Namespaces: []string{build.Namespace}, Permit: rights.Permit(t, agent)})
+			Namespaces: []string{build.Namespace, registry.Namespace}, Permit: rights.Permit(t, agent)})
 		fields := map[string]mgmtv3.Field{"accessKey": {Required: true}, "secretKey": {Required: true}}
 		for _, name := range []string{"amazonec2config", "amazonec2credentialconfig"} {
 			must(t, w.api.Add(&mgmtv3.DynamicSchema{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "DynamicSchema"},
 				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mgmtv3.DynamicSchemaSpec{ResourceFields: fields}}))
 		}
+		must(t, w.api.Add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: registry.Namespace, Name: registry.Name},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")}}))
 		for _, name := range []string{"demo", "other"} {
 			must(t, w.api.Add(cluster(name)))
 		}
@@ -145,7 +152,9 @@ func (w *world) start() {
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
 		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: &w.configs, Access: open{},
 		InstanceID: instance,
-		Settings:   func() credentialjob.Settings { return credentialjob.Settings{Image: "drover"} },
+		Settings: func() credentialjob.Settings {
+			return credentialjob.Settings{Image: "drover", PullSecrets: []types.NamespacedName{registry}}
+		},
 		Announce: func(e events.Event) {
 			w.told = append(w.told, e.Type+" "+string(e.Reason)+" on "+e.Object.Kind+" "+e.Object.Name)
 		},
@@ -192,6 +201,7 @@ func (w *world) endJobs() {
 			continue
 		}
 		w.asked++
+		w.expectPull(job)
 		pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
 		pod.Namespace, pod.Name = job.Namespace, job.Name
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job,
@@ -208,6 +218,18 @@ func (w *world) endJobs() {
 		_, err = w.user.Batch.Job().UpdateStatus(job)
 		must(w.T, err)
 	}
+}
+
+// expectPull fails if the pod of a Job cannot pull its image.
+func (w *world) expectPull(job *batchv1.Job) {
+	w.Helper()
+	pull := job.Spec.Template.Spec.ImagePullSecrets
+	if len(pull) != 1 {
+		w.Errorf("Secrets for the image are %v", pull)
+		return
+	}
+	_, err := w.user.Core.Secret().Get(job.Namespace, pull[0].Name, metav1.GetOptions{})
+	must(w.T, err)
 }
 
 // write writes the credential, with other values after each check.
@@ -257,8 +279,8 @@ func (w *world) expectNoCopy() {
 	secrets, err := w.user.Core.Secret().List(build.Namespace, metav1.ListOptions{})
 	must(w.T, err)
 	for _, s := range secrets.Items {
-		if _, isAsked := s.Data[credentialjob.Variable]; isAsked {
-			w.Errorf("Secret %s has the credential", s.Name)
+		if _, isAsked := s.Data[credentialjob.Variable]; isAsked || s.Type == corev1.SecretTypeDockerConfigJson {
+			w.Errorf("Secret %s has a credential", s.Name)
 		}
 	}
 }
