@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -203,35 +202,17 @@ func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	return nil
 }
 
-// driverNamed returns the NodeDriver with a name, or else the one with that display name. An active one precedes an
-// inactive one, because Drover creates inactive ones for the drivers of vendors, and an administrator may have given
-// the same driver another name.
+// driverNamed returns the NodeDriver of a driver, nil if there is none.
 func (h *handler) driverNamed(name string) (*mgmtv3.NodeDriver, error) {
 	driver, err := clients.Optional(h.nodeDrivers.Get(name))
 	if err != nil || driver != nil && driver.Spec.Active {
 		return driver, err
 	}
-	other, err := h.driverByDisplayName(name)
-	if err != nil || driver == nil || other != nil && other.Spec.Active {
-		return other, err
-	}
-	return driver, nil
-}
-
-// driverByDisplayName returns the first NodeDriver with a display name, and the first active one if there is one.
-func (h *handler) driverByDisplayName(name string) (found *mgmtv3.NodeDriver, err error) {
 	drivers, err := h.nodeDrivers.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list drivers: %w", err)
 	}
-	slices.SortFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
-	for _, driver := range drivers {
-		if strings.EqualFold(driverschema.DisplayName(driver), name) && (found == nil || driver.Spec.Active &&
-			!found.Spec.Active) {
-			found = driver
-		}
-	}
-	return found, nil
+	return driverschema.Named(drivers, name), nil
 }
 
 func (h *handler) gatherState(s *machinejob.Snapshot) error {
