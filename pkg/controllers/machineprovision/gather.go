@@ -302,6 +302,7 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("list Jobs of the machine: %w", err)
 	}
+	s.Given = h.givenTo(s.Machine)
 	var secrets *redact.Secrets
 	for _, job := range jobs {
 		if !belongsTo(job, s.Machine.UID) {
@@ -336,14 +337,21 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	return nil
 }
 
+// givenTo returns the environment of the last Job of a machine, nil if its Secret does not exist.
+func (h *handler) givenTo(machine machinejob.Machine) map[string][]byte {
+	given, err := h.secrets.Get(machine.Namespace, naming.MachineDriverSecret(machine.Name))
+	if err != nil {
+		return nil
+	}
+	return given.Data
+}
+
 // secretsOf returns the secret values that a driver was given: those of the current credential and of its Job's
 // credential. The driver may repeat them in an error, which conditions and Events show.
 func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 	known := &redact.Secrets{}
 	known.AddData(s.Credential)
-	if given, err := h.secrets.Get(s.Machine.Namespace, naming.MachineDriverSecret(s.Machine.Name)); err == nil {
-		known.AddData(given.Data)
-	}
+	known.AddData(h.givenTo(s.Machine))
 	for field, value := range s.Machine.Spec {
 		if text, ok := value.(string); ok && redact.Named(field) {
 			known.AddText(text)

@@ -1,8 +1,10 @@
 package machinejob
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -196,15 +198,24 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 // retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user
 // needs its logs. Condition Ready keeps the failure until the new Job ends.
 func retryRemove(s Snapshot, d Decision, last JobState) Decision {
-	wait := last.Ended.Add(backoff(last.Attempt)).Sub(s.Now)
-	if wait > 0 {
+	delay := backoff(last.Attempt)
+	if s.rotated() {
+		delay = firstBackoff
+	}
+	if wait := last.Ended.Add(delay).Sub(s.Now); wait > 0 {
 		failed := failRemove(s, d, rkev1.ReasonDeleteError, last.Message)
-		failed.After = wait
+		failed.After = min(wait, firstBackoff) // no event tells that the credential changed
 		return failed
 	}
 	next := startRemove(s, d, last.Attempt+1)
 	next.Actions = append(next.Actions, Action{Kind: ActionDeleteJob, Name: last.Name})
 	return next
+}
+
+// rotated reports whether the credential has changed since the last attempt, which may have failed because of it.
+func (s Snapshot) rotated() bool {
+	return s.Given != nil && s.CredentialError == "" &&
+		!maps.EqualFunc(s.Given, Environment(s.Driver.Name, s.Settings.Proxy, s.Credential), bytes.Equal)
 }
 
 // backoff is the delay after an attempt. Attempts count from 1.
