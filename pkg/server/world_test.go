@@ -134,10 +134,7 @@ func (w *world) note(format string, args ...any) {
 
 // serve starts the API of a cluster at an address.
 func (w *world) serve(address string, api http.Handler, _ fakeagent.Identity) (func(), error) {
-	served, ok := api.(*memkube.Server)
-	if !ok {
-		return nil, fmt.Errorf("the API at %s is %T", address, api)
-	}
+	served := api.(interface{ Unwrap() http.Handler }).Unwrap().(*memkube.Server)
 	client, err := kubernetes.NewForConfig(served.Config("client"))
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (h *handler) act(facts *Facts, c *check) (after time.Duration, err error) {
 	case credentialjob.Begin:
 		err = h.begin(facts, c)
 	case credentialjob.Run:
-		err = h.run(c.record)
+		err = h.run(facts, c)
 	case credentialjob.Finish:
 		err = h.finish(c)
 	case credentialjob.Tidy:
@@ -54,11 +54,13 @@ func (h *handler) begin(facts *Facts, c *check) error {
 	if err != nil {
 		return fmt.Errorf("create Secret %s: %w", record.Name, err)
 	}
-	return h.create(stored)
+	c.record = stored
+	return h.create(facts, c)
 }
 
 // run creates the Job of a record that has no result. The cache may not show the result yet.
-func (h *handler) run(record *corev1.Secret) error {
+func (h *handler) run(facts *Facts, c *check) error {
+	record := c.record
 	live, err := clients.Optional(h.Secrets.Get(record.Namespace, record.Name, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("read Secret %s: %w", record.Name, err)
@@ -67,20 +69,27 @@ func (h *handler) run(record *corev1.Secret) error {
 		len(live.Data[credentialjob.ResultKey]) > 0 {
 		return nil // the cache will show it
 	}
-	return h.create(live)
+	c.record = live
+	return h.create(facts, c)
 }
 
-func (h *handler) create(record *corev1.Secret) error {
+// create creates the Job. If a quota or a policy of the namespace refuses it, that is the result.
+func (h *handler) create(facts *Facts, c *check) error {
 	settings := h.Settings()
-	pull, err := h.copyPullSecrets(record, settings)
+	pull, err := h.copyPullSecrets(c.record, settings)
 	if err != nil {
 		return err
 	}
-	job := credentialjob.Job(record, settings, pull)
-	if _, err := h.Jobs.Create(job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Job %s: %w", job.Name, err)
+	job := credentialjob.Job(c.record, settings, pull)
+	_, err = h.Jobs.Create(job)
+	switch {
+	case err == nil || apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		c.result = credentialjob.Refused(err, facts.now)
+		return h.finish(c)
 	}
-	return nil
+	return fmt.Errorf("create Job %s: %w", job.Name, err)
 }
 
 // copyPullSecrets copies the existing Secrets for the image into the namespace of the Job, and returns their names. The
@@ -95,7 +104,7 @@ func (h *handler) copyPullSecrets(record *corev1.Secret, settings credentialjob.
 		if secret == nil || secret.Type != corev1.SecretTypeDockerConfigJson {
 			continue
 		}
-		name := naming.SafeConcat(record.Name, "pull", strconv.Itoa(i))
+		name := pullName(record, i)
 		pull := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: name,
 				OwnerReferences: []metav1.OwnerReference{credentialjob.OwnerOf(record)}},
@@ -109,6 +118,13 @@ func (h *handler) copyPullSecrets(record *corev1.Secret, settings credentialjob.
 	return names, nil
 }
 
+// pullName names a copy of a Secret for the image. A record of the same name that is created again has other copies,
+// because the garbage collector may still delete the former ones.
+func pullName(record *corev1.Secret, i int) string {
+	const digits = 5
+	return naming.SafeConcat(record.Name, "pull", naming.SHA256(string(record.UID))[:digits], strconv.Itoa(i))
+}
+
 // finish writes the result, announces it, and deletes the Job with its pod.
 func (h *handler) finish(c *check) error {
 	if _, err := h.Secrets.Update(credentialjob.Finished(c.record, *c.result)); err != nil {
@@ -118,7 +134,14 @@ func (h *handler) finish(c *check) error {
 	return h.removeJob(c.record)
 }
 
+// removeJob deletes the Job of a record, and the copies of Secrets for the image, which only the Job needs.
 func (h *handler) removeJob(record *corev1.Secret) error {
+	for i := range h.Settings().PullSecrets {
+		name := pullName(record, i)
+		if err := h.Secrets.Delete(record.Namespace, name, nil); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete Secret %s: %w", name, err)
+		}
+	}
 	err := h.Jobs.Delete(record.Namespace, record.Name,
 		&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {

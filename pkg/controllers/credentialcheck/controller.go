@@ -18,6 +18,8 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/credentialjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -33,6 +35,9 @@ import (
 // handlerName is in metrics, do not change.
 const handlerName = "credential-check"
 
+// servedSoon is the retry delay until a kind is served, because filling a cache causes no event.
+const servedSoon = 5 * time.Second
+
 const (
 	// indexByCredential finds Clusters by NAMESPACE/NAME of the credentials of their pools.
 	indexByCredential = "drover-by-credential" //nolint:gosec // the name of an index
@@ -40,6 +45,8 @@ const (
 	indexBySchema = "drover-by-credential-schema"
 	// indexRecords finds records by the credential that they are about.
 	indexRecords = "drover-credential-records"
+	// indexOwned finds records by the Cluster that created them.
+	indexOwned = "drover-credential-records-of-cluster"
 	// indexPods finds the pods of a Job.
 	indexPods = "drover-credential-pods"
 )
@@ -47,6 +54,7 @@ const (
 // Kinds reads the kinds of node drivers; clients.Dynamic implements it.
 type Kinds interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Synced(gvk schema.GroupVersionKind) bool
 	OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer))
 }
 
@@ -63,7 +71,7 @@ type Deps struct {
 	Jobs           batchcontrollers.JobController
 	Pods           corecontrollers.PodController
 	DynamicSchemas mgmtcontrollers.DynamicSchemaController
-	// Machines show failed Jobs.
+	// Machines show failed Jobs, and hosts that became ready.
 	Machines capicontrollers.MachineController
 	Kinds    Kinds
 	// Access decides which Secrets of other namespaces a cluster may use. Required.
@@ -136,6 +144,12 @@ func (h *handler) index() {
 		}
 		return []string{secret.Namespace + "/" + secret.Annotations[credentialjob.CredentialAnnotation]}, nil
 	})
+	h.secrets.AddIndexer(indexOwned, func(secret *corev1.Secret) (keys []string, err error) {
+		for _, key := range ownersOf(secret) {
+			keys = append(keys, key.Namespace+"/"+key.Name)
+		}
+		return keys, nil
+	})
 	h.pods.AddIndexer(indexPods, func(pod *corev1.Pod) ([]string, error) {
 		owner := metav1.GetControllerOf(pod)
 		if owner == nil || pod.Annotations[credentialjob.CredentialAnnotation] == "" {
@@ -153,8 +167,7 @@ func (h *handler) wake(ctx context.Context) error {
 			return ref.IndexKey(config.GetNamespace())
 		})
 	h.Kinds.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
-		if gvk.GroupVersion().String() == topology.MachineConfigVersion &&
-			credentialjob.HasCheck(driverschema.Stem(gvk.Kind)) {
+		if gvk.GroupVersion().String() == topology.MachineConfigVersion {
 			// It fails only for a stopped informer, whose kind no longer exists.
 			_ = wakeup.OnInformer(ctx, h.Clusters, byConfig, informer)
 		}
@@ -165,22 +178,47 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, h.Clusters, func(job *batchv1.Job) []wakeup.Key { return h.ofCheck(job) }, h.Jobs),
 		wakeup.On(ctx, h.Clusters, func(pod *corev1.Pod) []wakeup.Key { return h.ofCheck(pod) }, h.Pods),
 		wakeup.On(ctx, h.Clusters, bySchema, h.DynamicSchemas),
-		wakeup.On(ctx, h.Clusters, ofMachine, h.Machines),
+		wakeup.On(ctx, h.Clusters, h.ofMachine, h.Machines),
 	)
 }
 
-// ofMachine wakes the cluster of a machine whose Job failed.
-func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
-	if failedAt(machine).IsZero() || !credentialjob.HasCheck(driverschema.Stem(machine.Spec.InfrastructureRef.Kind)) {
+// ofMachine wakes the cluster of a machine that may contradict a result. Most machines are ready, and so are their
+// credentials.
+func (h *handler) ofMachine(machine *clusterv1.Machine) []wakeup.Key {
+	if !credentialjob.HasCheck(driverschema.Stem(machine.Spec.InfrastructureRef.Kind)) {
 		return nil
 	}
+	seen := evidenceOf(machine)
+	if seen.Failed.IsZero() {
+		cluster, err := h.clusters.Get(machine.Namespace, machine.Spec.ClusterName)
+		if err != nil || seen.Made.IsZero() {
+			return nil
+		}
+		valid := conditions.Get(cluster.Status.Conditions, provv1.ConditionCloudCredentialValid)
+		if valid == nil || valid.Status == rkev1.ConditionTrue {
+			return nil
+		}
+	}
 	return []wakeup.Key{{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}}
+}
+
+// ownersOf returns the Clusters that created a record.
+func ownersOf(secret *corev1.Secret) (keys []wakeup.Key) {
+	if secret.Type != credentialjob.SecretType {
+		return nil
+	}
+	for _, owner := range secret.OwnerReferences {
+		if owner.APIVersion == provv1.SchemeGroupVersion.String() && owner.Kind == "Cluster" {
+			keys = append(keys, wakeup.Key{Namespace: secret.Namespace, Name: owner.Name})
+		}
+	}
+	return keys
 }
 
 // ofSecret wakes the clusters of a credential, and those of a record.
 func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	if secret.Type == credentialjob.SecretType {
-		return h.ofCheck(secret)
+		return append(h.ofCheck(secret), ownersOf(secret)...)
 	}
 	return wakeup.Found(h.clusters, indexByCredential, secret.Namespace+"/"+secret.Name)
 }
@@ -206,14 +244,24 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if err != nil || facts.unknown {
 		return cluster, err // the answer wakes the cluster
 	}
+	if facts.unserved {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
+		return cluster, nil
+	}
+	var errs []error
+	for _, record := range facts.abandoned {
+		errs = append(errs, h.remove(record))
+	}
 	for i := range facts.checks {
 		after, err := h.act(facts, &facts.checks[i])
-		if err != nil {
-			return cluster, err
-		}
+		errs = append(errs, err)
 		if after > 0 {
 			h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, after)
 		}
 	}
-	return h.report(facts)
+	if facts.again > 0 {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, facts.again)
+	}
+	updated, err := h.report(facts)
+	return updated, errors.Join(append(errs, err)...)
 }

@@ -14,6 +14,6 @@
 //
 // # Wake-ups
 //
-// Object: Cluster. Woken by: Secret (credential, record), Job, Pod, DynamicSchema, Machine (with a failed Job). Each
+// Object: Cluster. Woken by: Secret (credential, record), Job, Pod, DynamicSchema, Machine (that contradicts). Each
 // <Driver>Config and an answer of package access wake it too.
 package credentialcheck

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,13 @@ type Facts struct {
 	checks []check
 	// unknown means that an answer about the access to a Secret is missing.
 	unknown bool
-	now     time.Time
+	// unserved means that a machine config cannot be read yet.
+	unserved bool
+	// abandoned are records whose question the cluster asks no longer.
+	abandoned []*corev1.Secret
+	// again is the time until a credential is checked again, zero if none is.
+	again time.Duration
+	now   time.Time
 }
 
 // check is one credential with what its driver needs from one machine config. Absent objects are nil.
@@ -45,7 +52,7 @@ type check struct {
 	record   *corev1.Secret
 	job      *batchv1.Job
 	pods     []*corev1.Pod
-	// outdated are records of earlier versions of the credential.
+	// outdated are records of earlier versions of the credential, and those to repeat.
 	outdated []*corev1.Secret
 	// result is the known result.
 	result *credentialjob.Result
@@ -59,7 +66,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 		if err != nil {
 			return nil, err
 		}
-		if facts.unknown {
+		if facts.unknown || facts.unserved {
 			return facts, nil
 		}
 		if found != nil && !seen[id] {
@@ -69,11 +76,14 @@ func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
 	}
 	slices.SortStableFunc(facts.checks, func(a, b check) int { return cmp.Compare(a.name(), b.name()) })
 	for i := range facts.checks {
-		if err := h.gatherRecord(cluster, &facts.checks[i], facts.now); err != nil {
+		if err := h.gatherOutdated(facts, &facts.checks[i]); err != nil {
+			return nil, err
+		}
+		if err := h.gatherRecord(cluster, &facts.checks[i]); err != nil {
 			return nil, err
 		}
 	}
-	return facts, nil
+	return facts, h.gatherAbandoned(facts)
 }
 
 // gatherCheck returns the check of one use of a credential, and what identifies it. It returns nil if a part is
@@ -84,29 +94,57 @@ func (h *handler) gatherCheck(facts *Facts, use topology.CredentialUse) (*check,
 	if err != nil || facts.unknown || credential == nil {
 		return nil, "", err
 	}
-	found := &check{driver: driver, credential: credential}
-	if err := h.gatherProblems(found); err != nil {
+	known, err := h.gatherSchema(driver)
+	if err != nil {
 		return nil, "", err
 	}
-	if !credentialjob.HasCheck(driver) || len(found.problems) > 0 {
-		return found, driver + "/" + credential.Namespace + "/" + credential.Name, nil
+	found := &check{driver: driver, credential: credential,
+		problems: cloudcredential.Problems(credential.Data, driver, known)}
+	if len(found.problems) == 0 && !credentialjob.HasCheck(driver) {
+		return found, found.id(), nil
 	}
-	namespace := facts.cluster.Namespace
-	config, err := clients.Optional(h.Kinds.Get(use.Config.GVK(), namespace, use.Config.Name))
-	if err != nil {
-		return nil, "", fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, namespace, use.Config.Name, err)
+	config, err := h.gatherConfig(facts, use, known != nil)
+	if err != nil || facts.unserved {
+		return nil, "", err
 	}
-	if config == nil {
-		return nil, "", nil // the kind is not served yet, or the user has not created it yet
-	}
-	return found, h.ask(found, config), nil
+	return h.ask(found, config)
 }
 
-// ask adds the question, and returns its name.
-func (h *handler) ask(found *check, config *unstructured.Unstructured) string {
+// ask adds the question of a check, and returns what identifies it. It returns nil if the machine config is missing.
+func (*handler) ask(found *check, config *unstructured.Unstructured) (*check, string, error) {
+	if config != nil {
+		found.problems = slices.DeleteFunc(found.problems, func(p cloudcredential.Problem) bool {
+			return p.SolvedBy(config.Object)
+		})
+	}
+	switch {
+	case len(found.problems) > 0 || !credentialjob.HasCheck(found.driver):
+		return found, found.id(), nil
+	case config == nil:
+		return nil, "", nil // the kind is not served yet, or the user has not created it yet
+	}
 	question := credentialjob.Ask(found.driver, found.credential, config)
 	found.question = &question
-	return question.Name()
+	return found, question.Name(), nil
+}
+
+// id identifies a check without a question.
+func (c *check) id() string { return fmt.Sprint(c.driver, "/", c.name(), c.problems) }
+
+// gatherConfig reads a machine config, nil if there is none. While the cache of its kind is not filled, for example
+// after a start, an object that exists would look absent.
+func (h *handler) gatherConfig(facts *Facts, use topology.CredentialUse,
+	isActive bool) (*unstructured.Unstructured, error) {
+	gvk, namespace := use.Config.GVK(), facts.cluster.Namespace
+	if isActive && !h.Kinds.Synced(gvk) {
+		facts.unserved = true
+		return nil, nil
+	}
+	config, err := clients.Optional(h.Kinds.Get(gvk, namespace, use.Config.Name))
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", use.Config.Kind, namespace, use.Config.Name, err)
+	}
+	return config, nil
 }
 
 func (c *check) name() string { return c.credential.Namespace + "/" + c.credential.Name }
@@ -127,28 +165,47 @@ func (h *handler) gatherCredential(facts *Facts, reference string) (*corev1.Secr
 	return credential, nil
 }
 
-// gatherProblems compares the keys of the credential with the driver's schema.
-func (h *handler) gatherProblems(c *check) error {
+// gatherSchema returns the schema of a driver, nil if the driver is not active.
+func (h *handler) gatherSchema(driver string) (*cloudcredential.Schema, error) {
 	known := &cloudcredential.Schema{}
 	for name, fields := range map[string]*map[string]mgmtv3.Field{
-		driverschema.CredentialSchema(c.driver): &known.Credential, driverschema.ConfigSchema(c.driver): &known.Config,
+		driverschema.CredentialSchema(driver): &known.Credential, driverschema.ConfigSchema(driver): &known.Config,
 	} {
 		found, err := clients.Optional(h.schemas.Get(name))
 		if err != nil {
-			return fmt.Errorf("read schema %s: %w", name, err)
+			return nil, fmt.Errorf("read schema %s: %w", name, err)
 		}
 		if found == nil {
-			return nil
+			return nil, nil
 		}
 		*fields = found.Spec.ResourceFields
 	}
-	c.problems = cloudcredential.Problems(c.credential.Data, c.driver, known)
+	return known, nil
+}
+
+// gatherAbandoned finds records that this cluster created, and whose question it asks no longer. Without a result they
+// have the credential. Another cluster that still asks creates its own record.
+func (h *handler) gatherAbandoned(facts *Facts) error {
+	cluster := facts.cluster
+	records, err := h.secrets.GetByIndex(indexOwned, cluster.Namespace+"/"+cluster.Name)
+	if err != nil {
+		return fmt.Errorf("list the checks of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	for _, record := range records {
+		isAsked := slices.ContainsFunc(facts.checks, func(c check) bool {
+			return c.question != nil && c.question.Name() == record.Name
+		})
+		if !isAsked && record.DeletionTimestamp == nil && credentialjob.IsOpen(record) {
+			facts.abandoned = append(facts.abandoned, record)
+		}
+	}
 	return nil
 }
 
-// gatherRecord reads what exists for the question, and the records of earlier versions.
-func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check, now time.Time) error {
-	failed, err := h.lastFailure(cluster, c.driver)
+// gatherOutdated finds the records of the credential that no longer count, and those that are repeated later.
+func (h *handler) gatherOutdated(facts *Facts, c *check) error {
+	cluster := facts.cluster
+	seen, err := h.gatherEvidence(cluster, c.driver)
 	if err != nil {
 		return err
 	}
@@ -157,11 +214,21 @@ func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check, now time.Time)
 		return fmt.Errorf("list the checks of Secret %s: %w", c.name(), err)
 	}
 	for _, record := range records {
-		if record.DeletionTimestamp == nil && (credentialjob.Outdated(record, c.credential) ||
-			credentialjob.Repeats(record, failed, now)) {
+		due := credentialjob.Due(record, seen)
+		wait := due.Sub(facts.now)
+		switch {
+		case record.DeletionTimestamp != nil:
+		case credentialjob.Outdated(record, c.credential), !due.IsZero() && wait <= 0:
 			c.outdated = append(c.outdated, record)
+		case !due.IsZero() && (facts.again == 0 || wait < facts.again):
+			facts.again = wait
 		}
 	}
+	return nil
+}
+
+// gatherRecord reads what exists for the question.
+func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check) (err error) {
 	if c.question == nil {
 		return nil
 	}
@@ -178,29 +245,33 @@ func (h *handler) gatherRecord(cluster *provv1.Cluster, c *check, now time.Time)
 	return nil
 }
 
-// lastFailure returns when the last Job of an existing machine of a driver failed, zero if none did.
-func (h *handler) lastFailure(cluster *provv1.Cluster, driver string) (last time.Time, err error) {
+// gatherEvidence returns what the existing machines of a driver tell about its credentials.
+func (h *handler) gatherEvidence(cluster *provv1.Cluster, driver string) (seen credentialjob.Evidence, err error) {
 	if !credentialjob.HasCheck(driver) {
-		return last, nil
+		return seen, nil
 	}
 	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name})
 	machines, err := h.machines.List(cluster.Namespace, selector)
 	if err != nil {
-		return last, fmt.Errorf("list machines of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		return seen, fmt.Errorf("list machines of %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	for _, machine := range machines {
-		if at := failedAt(machine); at.After(last) && driverschema.Stem(machine.Spec.InfrastructureRef.Kind) == driver {
-			last = at
+		if driverschema.Stem(machine.Spec.InfrastructureRef.Kind) == driver {
+			seen = seen.With(evidenceOf(machine))
 		}
 	}
-	return last, nil
+	return seen, nil
 }
 
-// failedAt returns when the Job of a machine failed, zero if none did.
-func failedAt(machine *clusterv1.Machine) time.Time {
+// evidenceOf returns when the Job of a machine failed, or when its host became ready.
+func evidenceOf(machine *clusterv1.Machine) (seen credentialjob.Evidence) {
 	ready := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-	if ready == nil || ready.Reason != rkev1.ReasonCreateError && ready.Reason != rkev1.ReasonDeleteError {
-		return time.Time{}
+	switch {
+	case ready == nil:
+	case ready.Status == metav1.ConditionTrue:
+		seen.Made = ready.LastTransitionTime.Time
+	case ready.Reason == rkev1.ReasonCreateError, ready.Reason == rkev1.ReasonDeleteError:
+		seen.Failed = ready.LastTransitionTime.Time
 	}
-	return ready.LastTransitionTime.Time
+	return seen
 }

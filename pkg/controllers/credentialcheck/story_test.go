@@ -2,20 +2,23 @@ package credentialcheck_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -39,6 +42,9 @@ const (
 	secret   = "hunter2-hunter2"
 )
 
+// registry is the Secret for Drover's image.
+var registry = types.NamespacedName{Namespace: "drover-system", Name: "registry"}
+
 func TestMain(m *testing.M) {
 	memkube.VirtualTime()
 	m.Run()
@@ -53,16 +59,23 @@ func (open) Check(*provv1.Cluster, types.NamespacedName, map[string]string) (acc
 func (open) OnChange(func(types.NamespacedName)) {}
 
 // configs is the machine config of all pools.
-type configs struct{}
+type configs struct {
+	fields   map[string]any
+	unserved atomic.Bool
+}
 
-func (configs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
-	out := &unstructured.Unstructured{Object: map[string]any{"region": "eu-central-1"}}
+func (c *configs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if c.unserved.Load() {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group}, name)
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(c.fields)}
 	out.SetGroupVersionKind(gvk)
 	out.SetNamespace(namespace)
 	out.SetName(name)
 	return out, nil
 }
-func (configs) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
+func (c *configs) Synced(schema.GroupVersionKind) bool                               { return !c.unserved.Load() }
+func (*configs) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
 
 // world is a management cluster with the running controller, and the kubelet and the cloud of its Jobs.
 type world struct {
@@ -71,6 +84,7 @@ type world struct {
 	user *clients.Clients
 	stop func()
 	cut  chan struct{}
+	configs
 	// answer is the answer of the cloud. asked counts the Jobs, and told lists Events.
 	answer credentialjob.Result
 	asked  int
@@ -91,15 +105,20 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
+		w := &world{T: t, configs: configs{fields: map[string]any{"region": "eu-central-1"}},
+			answer: credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "Yes"}}
 		w.api = memkube.New(memkube.Options{Scheme: kinds, CRDs: definitions,
-			Namespaces: []string{build.Namespace}, Permit: rights.Permit(t, agent)})
+			Namespaces: []string{build.Namespace, registry.Namespace}, Permit: rights.Permit(t, agent)})
 		fields := map[string]mgmtv3.Field{"accessKey": {Required: true}, "secretKey": {Required: true}}
 		for _, name := range []string{"amazonec2config", "amazonec2credentialconfig"} {
 			must(t, w.api.Add(&mgmtv3.DynamicSchema{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "DynamicSchema"},
 				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mgmtv3.DynamicSchemaSpec{ResourceFields: fields}}))
 		}
+		must(t, w.api.Add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: registry.Namespace, Name: registry.Name},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")}}))
 		for _, name := range []string{"demo", "other"} {
 			must(t, w.api.Add(cluster(name)))
 		}
@@ -131,9 +150,11 @@ func (w *world) start() {
 	must(w.T, err)
 	must(w.T, credentialcheck.Register(c.HandlerContext(), credentialcheck.Deps{
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: configs{}, Access: open{},
+		Machines: c.CAPI.Machine(), DynamicSchemas: c.Management.DynamicSchema(), Kinds: &w.configs, Access: open{},
 		InstanceID: instance,
-		Settings:   func() credentialjob.Settings { return credentialjob.Settings{Image: "drover"} },
+		Settings: func() credentialjob.Settings {
+			return credentialjob.Settings{Image: "drover", PullSecrets: []types.NamespacedName{registry}}
+		},
 		Announce: func(e events.Event) {
 			w.told = append(w.told, e.Type+" "+string(e.Reason)+" on "+e.Object.Kind+" "+e.Object.Name)
 		},
@@ -180,6 +201,7 @@ func (w *world) endJobs() {
 			continue
 		}
 		w.asked++
+		w.expectPull(job)
 		pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
 		pod.Namespace, pod.Name = job.Namespace, job.Name
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job,
@@ -196,6 +218,18 @@ func (w *world) endJobs() {
 		_, err = w.user.Batch.Job().UpdateStatus(job)
 		must(w.T, err)
 	}
+}
+
+// expectPull fails if the pod of a Job cannot pull its image.
+func (w *world) expectPull(job *batchv1.Job) {
+	w.Helper()
+	pull := job.Spec.Template.Spec.ImagePullSecrets
+	if len(pull) != 1 {
+		w.Errorf("Secrets for the image are %v", pull)
+		return
+	}
+	_, err := w.user.Core.Secret().Get(job.Namespace, pull[0].Name, metav1.GetOptions{})
+	must(w.T, err)
 }
 
 // write writes the credential, with other values after each check.
@@ -231,6 +265,12 @@ func (w *world) expect(status, reason string, asked int) {
 	if w.asked != asked {
 		w.Errorf("the cloud was asked %d times, want %d", w.asked, asked)
 	}
+	w.expectNoCopy()
+}
+
+// expectNoCopy checks that no Job and no copy of the credential remain.
+func (w *world) expectNoCopy() {
+	w.Helper()
 	jobs, err := w.user.Batch.Job().List(build.Namespace, metav1.ListOptions{})
 	must(w.T, err)
 	if len(jobs.Items) > 0 {
@@ -239,8 +279,8 @@ func (w *world) expect(status, reason string, asked int) {
 	secrets, err := w.user.Core.Secret().List(build.Namespace, metav1.ListOptions{})
 	must(w.T, err)
 	for _, s := range secrets.Items {
-		if _, isAsked := s.Data[credentialjob.Variable]; isAsked {
-			w.Errorf("Secret %s has the credential", s.Name)
+		if _, isAsked := s.Data[credentialjob.Variable]; isAsked || s.Type == corev1.SecretTypeDockerConfigJson {
+			w.Errorf("Secret %s has a credential", s.Name)
 		}
 	}
 }
@@ -275,36 +315,75 @@ func TestCheck_OncePerVersionOfTheCredential(t *testing.T) {
 	})
 }
 
-// TestCheck_AgainAfterAMachineFails: a credential that was valid may have expired. Failures soon after a check cause
-// none.
-func TestCheck_AgainAfterAMachineFails(t *testing.T) {
+// TestCheck_ThatIsNoLongerAsked: the copy of the credential goes with the question.
+func TestCheck_ThatIsNoLongerAsked(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.write("accessKey", "secretKey")
-		w.pass()
-		w.fail("soon")
-		w.pass()
-		w.expect("True", credentialjob.ReasonAccepted, 1)
-		time.Sleep(time.Hour)
-		w.answer = credentialjob.Result{Reason: credentialjob.ReasonExpired, Message: "It has expired"}
-		w.fail("later")
-		w.pass()
-		w.expect("False", credentialjob.ReasonExpired, 2)
-		time.Sleep(time.Hour)
-		w.fail("again")
-		w.pass()
-		w.expect("False", credentialjob.ReasonExpired, 2)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		jobs, err := w.user.Batch.Job().List(build.Namespace, metav1.ListOptions{})
+		if err != nil || len(jobs.Items) != 1 {
+			t.Fatalf("Jobs %+v, %v", jobs, err)
+		}
+		for _, name := range []string{"demo", "other"} {
+			cluster, err := w.user.Provisioning.Cluster().Get(build.Namespace, name, metav1.GetOptions{})
+			must(t, err)
+			cluster.Spec.CloudCredentialSecretName = ""
+			_, err = w.user.Provisioning.Cluster().Update(cluster)
+			must(t, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.expectNoCopy()
 	})
 }
 
-// fail adds a machine whose Job has failed.
-func (w *world) fail(name string) {
-	w.Helper()
-	machine := build.Machine("demo", name, "w")
-	machine.Spec.InfrastructureRef.Kind = "Amazonec2Machine"
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
-		Type: clusterv1.MachineInfrastructureReadyCondition, Status: "False", Reason: rkev1.ReasonCreateError}, 1,
-		time.Now())
-	must(w.T, w.api.Add(machine))
+// TestCheck_WhoseJobIsRefused: the credential does not stay in the record until a quota permits the Job.
+func TestCheck_WhoseJobIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Verb == "create" && r.Resource.Resource == "jobs" {
+				return apierrors.NewForbidden(r.Resource.GroupResource(), "", errors.New("exceeded quota: small"))
+			}
+			return nil
+		})
+		w.write("accessKey", "secretKey")
+		w.pass()
+		w.expect("Unknown", credentialjob.ReasonUnchecked, 0)
+		if got := strings.Join(w.told, ", "); got != "Warning CredentialUnchecked on Secret cc-aws" {
+			t.Errorf("Events %s", got)
+		}
+	})
+}
+
+// TestCheck_AStartKeepsTheCondition: the cache of machine configs is filled last.
+func TestCheck_AStartKeepsTheCondition(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.write("accessKey", "secretKey")
+		w.pass()
+		written := w.api.Written(agent)
+		w.stop()
+		w.unserved.Store(true)
+		w.start()
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+		w.unserved.Store(false)
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+		if again := w.api.Written(agent); again != written {
+			t.Errorf("a start made %d writes", again-written)
+		}
+	})
+}
+
+// TestCheck_TheMachineConfigMayHaveAMissingValue: the driver reads it from there.
+func TestCheck_TheMachineConfigMayHaveAMissingValue(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.fields["secretKey"] = secret
+		w.write("accessKey")
+		w.pass()
+		w.expect("True", credentialjob.ReasonAccepted, 1)
+	})
 }
 
 // TestCheck_ARecordThatAUserDeletes: the credential is checked again.

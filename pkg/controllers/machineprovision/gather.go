@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -180,14 +179,9 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	name, _ := driverschema.DriverOf(s.Machine.Kind)
 	s.Driver.Name = name
-	driver, err := clients.Optional(h.nodeDrivers.Get(name))
+	driver, err := h.driverNamed(name)
 	if err != nil {
 		return err
-	}
-	if driver == nil {
-		if driver, err = h.driverByDisplayName(name); err != nil {
-			return err
-		}
 	}
 	if driver == nil {
 		s.DriverError = "NodeDriver " + name + " does not exist"
@@ -210,18 +204,17 @@ func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	return nil
 }
 
-func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
+// driverNamed returns the NodeDriver of a driver, nil if there is none.
+func (h *handler) driverNamed(name string) (*mgmtv3.NodeDriver, error) {
+	driver, err := clients.Optional(h.nodeDrivers.Get(name))
+	if err != nil || driver != nil && driver.Spec.Active {
+		return driver, err
+	}
 	drivers, err := h.nodeDrivers.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list drivers: %w", err)
 	}
-	slices.SortFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
-	for _, driver := range drivers {
-		if strings.EqualFold(driverschema.DisplayName(driver), name) {
-			return driver, nil
-		}
-	}
-	return nil, nil
+	return driverschema.Named(drivers, name), nil
 }
 
 func (h *handler) gatherState(s *machinejob.Snapshot) error {
@@ -311,6 +304,7 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("list Jobs of the machine: %w", err)
 	}
+	s.Given = h.givenTo(s.Machine)
 	var secrets *redact.Secrets
 	for _, job := range jobs {
 		if !belongsTo(job, s.Machine.UID) {
@@ -382,14 +376,21 @@ func (h *handler) lacks(s *machinejob.Snapshot, job *batchv1.Job) (bool, error) 
 	return lacks, errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }
 
+// givenTo returns the environment of the last Job of a machine, nil if its Secret does not exist.
+func (h *handler) givenTo(machine machinejob.Machine) map[string][]byte {
+	given, err := h.secrets.Get(machine.Namespace, naming.MachineDriverSecret(machine.Name))
+	if err != nil {
+		return nil
+	}
+	return given.Data
+}
+
 // secretsOf returns the secret values that a driver was given: those of the current credential and of its Job's
 // credential. The driver may repeat them in an error, which conditions and Events show.
 func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 	known := &redact.Secrets{}
 	known.AddData(s.Credential)
-	if given, err := h.secrets.Get(s.Machine.Namespace, naming.MachineDriverSecret(s.Machine.Name)); err == nil {
-		known.AddData(given.Data)
-	}
+	known.AddData(h.givenTo(s.Machine))
 	for field, value := range s.Machine.Spec {
 		if text, ok := value.(string); ok && redact.Named(field) {
 			known.AddText(text)

@@ -83,6 +83,12 @@ func (p Problem) Error() *field.Error {
 	return field.Invalid(at, field.OmitValueType{}, p.Message)
 }
 
+// SolvedBy reports whether the machine config has the missing value. The driver reads it from there then.
+func (p Problem) SolvedBy(config map[string]any) bool {
+	value, _ := config[FieldOf(p.Key)].(string)
+	return p.Missing && value != ""
+}
+
 // Problems compares the keys of a credential with the schema of a driver. There are none if the schema is unknown, or
 // if the NodeDriver names no fields of a credential.
 func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
@@ -108,11 +114,17 @@ func Problems(data map[string][]byte, driver string, schema *Schema) []Problem {
 	return append(out, missing(has, driver, schema)...)
 }
 
-// missing names the required fields that a credential does not have.
+// missing names the required fields that a credential does not have. A field with a default is not missing: user
+// interfaces fill it in, and the driver or the machine config has the same default.
 func missing(has map[string]bool, driver string, schema *Schema) []Problem {
+	if driver == ForS3 && !has["accessKey"] && !has["secretKey"] { // machines may have a role in the cloud
+		return nil
+	}
 	var out []Problem
 	for _, name := range slices.Sorted(maps.Keys(schema.Credential)) {
-		if schema.Credential[name].Required && !has[name] {
+		required := schema.Credential[name].Required && schema.Credential[name].Default.StringValue == "" &&
+			schema.Config[name].Default.StringValue == ""
+		if required && !has[name] {
 			out = append(out, Problem{Key: driver + Infix + name, Missing: true,
 				Message: fmt.Sprintf("driver %s requires it", driver)})
 		}

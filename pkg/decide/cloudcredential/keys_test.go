@@ -58,6 +58,41 @@ func TestProblems_NameWhatWouldBeRight(t *testing.T) {
 	}
 }
 
+// Such Secrets have always worked. Users of a machine config with the value need no key for it.
+func TestProblems_WhatADriverDoesNotNeedIsNotMissing(t *testing.T) {
+	t.Parallel()
+	port := mgmtv3.Field{Default: mgmtv3.Values{StringValue: "443"}}
+	vsphere := &Schema{
+		Credential: map[string]mgmtv3.Field{"password": {Required: true}, "vcenter": {Required: true},
+			"port": {Required: true, Default: port.Default}, "environment": {Required: true}},
+		Config: map[string]mgmtv3.Field{"password": {}, "vcenter": {}, "port": port,
+			"environment": {Default: mgmtv3.Values{StringValue: "Public"}}},
+	}
+	got := Problems(map[string][]byte{"vmwarevspherecredentialConfig-password": []byte("p")}, "vmwarevsphere", vsphere)
+	if len(got) != 1 || got[0].Key != "vmwarevspherecredentialConfig-vcenter" || !got[0].Missing {
+		t.Fatalf("problems %v", got)
+	}
+	if got[0].SolvedBy(map[string]any{"vcenter": ""}) || !got[0].SolvedBy(map[string]any{"vcenter": "vc.test"}) {
+		t.Error("the machine config solves the problem if it has a value")
+	}
+	for name, tc := range map[string]struct {
+		keys []string
+		want int
+	}{
+		"the role of the machines": {[]string{"defaultBucket"}, 0},
+		"both keys":                {[]string{"accessKey", "secretKey"}, 0}, "one key": {[]string{"accessKey"}, 1},
+		"a mistyped key": {[]string{"acessKey"}, 1},
+	} {
+		data := map[string][]byte{}
+		for _, key := range tc.keys {
+			data["s3credentialConfig-"+key] = []byte("x")
+		}
+		if got := Problems(data, ForS3, S3Schema()); len(got) != tc.want {
+			t.Errorf("S3 with %s: %v", name, got)
+		}
+	}
+}
+
 func TestDriverOf(t *testing.T) {
 	t.Parallel()
 	secret := &corev1.Secret{Data: map[string][]byte{"other": nil, "vmwarevspherecredentialConfig-username": nil}}

@@ -35,14 +35,27 @@ func question() Question {
 	return Ask(Amazon, credential(), config(map[string]any{"region": "eu-central-1"}))
 }
 
-func TestAsk_TakesTheMachineConfigFirst(t *testing.T) {
+// The driver uses the credential's value, too. With another order, a user who may only use a credential could send its
+// password to any host.
+func TestAsk_TheCredentialWins(t *testing.T) {
 	t.Parallel()
 	got := Ask(Amazon, credential(), config(map[string]any{"region": "eu-central-1", "accessKey": "OTHER",
 		"secretKey": "", "insecureTransport": true, "ami": "x"}))
-	want := map[string]string{"accessKey": "OTHER", "secretKey": "hunter2", "region": "eu-central-1",
+	want := map[string]string{"accessKey": "AKID", "secretKey": "hunter2", "region": "eu-central-1",
 		"insecureTransport": "true"}
 	if diff := cmp.Diff(want, got.Fields); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	vsphere := credential()
+	vsphere.Data = map[string][]byte{"vmwarevspherecredentialConfig-password": []byte("hunter2"),
+		"vmwarevspherecredentialConfig-vcenter": []byte("vc.test")}
+	other := Ask(VSphere, vsphere, config(map[string]any{"vcenter": "other.test", "vcenterPort": "443"}))
+	if diff := cmp.Diff(map[string]string{"password": "hunter2", "vcenter": "vc.test", "vcenterPort": "443"},
+		other.Fields); diff != "" {
+		t.Errorf("vSphere (-want +got):\n%s", diff)
+	}
+	if same := Ask(VSphere, vsphere, config(map[string]any{"vcenterPort": "443"})); same.Name() != other.Name() {
+		t.Error("a field that the driver does not use makes another question")
 	}
 	if HasCheck("digitalocean") || !HasCheck(VSphere) {
 		t.Error("other drivers have a check")
@@ -62,7 +75,7 @@ func TestName_FollowsTheVersionAndTheAddress(t *testing.T) {
 		"another region": {nil, map[string]any{"region": "eu-west-1"}, false},
 		"another endpoint": {nil, map[string]any{"region": "eu-central-1", "endpoint": "ec2.test"},
 			false},
-		"a secret in the machine config": {nil, map[string]any{"region": "eu-central-1", "secretKey": "s"}, false},
+		"a secret in the machine config": {nil, map[string]any{"region": "eu-central-1", "sessionToken": "s"}, false},
 		"another version": {func(s *corev1.Secret) { s.ResourceVersion = "8" },
 			map[string]any{"region": "eu-central-1"},
 			false},
@@ -173,6 +186,39 @@ func TestDecide_RunsOneJobForARecord(t *testing.T) {
 		if got.Action != tc.action || reason != tc.reason || (name == "the pod is not cached yet") != (got.After > 0) {
 			t.Errorf("%s: %+v with reason %q", name, got, reason)
 		}
+	}
+}
+
+func TestDue_AMachineContradictsTheResult(t *testing.T) {
+	t.Parallel()
+	checked := time.Date(2026, 8, 30, 12, 0, 0, 0, time.UTC)
+	before, after := checked.Add(-time.Minute), checked.Add(time.Minute)
+	for name, tc := range map[string]struct {
+		reason       string
+		failed, made time.Time
+		want         bool
+	}{
+		"nothing happened":                      {ReasonAccepted, before, before, false},
+		"valid, and a Job failed":               {ReasonAccepted, after, before, true},
+		"valid, and a host was made":            {ReasonAccepted, before, after, false},
+		"rejected, and a Job failed":            {ReasonRejected, after, before, false},
+		"rejected, and a host was made":         {ReasonRejected, before, after, true},
+		"expired, and a host was made":          {ReasonExpired, before, after, true},
+		"without an answer, and a Job failed":   {ReasonUnchecked, after, before, true},
+		"without an answer, and a host is made": {ReasonUnchecked, before, after, true},
+	} {
+		done := Finished(record(t), Result{Reason: tc.reason, Message: "x", Checked: checked})
+		seen := Evidence{Failed: before}.With(Evidence{Failed: tc.failed, Made: tc.made})
+		want := time.Time{}
+		if tc.want {
+			want = checked.Add(time.Hour)
+		}
+		if got := Due(done, seen); !got.Equal(want) {
+			t.Errorf("%s: due %s, want %s", name, got, want)
+		}
+	}
+	if open := record(t); !Due(open, Evidence{Failed: after}).IsZero() || !IsOpen(open) {
+		t.Error("a check that runs is not repeated")
 	}
 }
 

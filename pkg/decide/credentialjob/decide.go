@@ -101,13 +101,41 @@ func resultOf(job *batchv1.Job, pods []*corev1.Pod, end batchv1.JobCondition) (R
 // repeatAfter is the shortest time between two checks of one version of a credential.
 const repeatAfter = time.Hour
 
-// Repeats reports whether a valid credential is checked again, because a Job of a machine failed after the check. The
-// credential may have expired.
-func Repeats(record *corev1.Secret, failed, now time.Time) bool {
-	result, err := DecodeResult(string(record.Data[ResultKey]))
-	return err == nil && result.Status() != rkev1.ConditionFalse && failed.After(result.Checked) &&
-		now.Sub(result.Checked) >= repeatAfter
+// Evidence is what machines tell about the credentials of their driver. Times are zero if it never happened.
+type Evidence struct {
+	// Failed is when a Job of a machine failed, and Made when a host became ready.
+	Failed, Made time.Time
 }
+
+// With returns the later times of both.
+func (e Evidence) With(other Evidence) Evidence {
+	if other.Failed.After(e.Failed) {
+		e.Failed = other.Failed
+	}
+	if other.Made.After(e.Made) {
+		e.Made = other.Made
+	}
+	return e
+}
+
+// Due returns when a credential is checked again, because a machine contradicts the result: a valid credential may have
+// expired when a Job fails, and a rejected one works when a host becomes ready. New access keys are unknown to some
+// parts of a cloud for a while. It is zero if the result counts.
+func Due(record *corev1.Secret, seen Evidence) time.Time {
+	result, err := DecodeResult(string(record.Data[ResultKey]))
+	if err != nil {
+		return time.Time{}
+	}
+	status := result.Status()
+	if status != rkev1.ConditionFalse && seen.Failed.After(result.Checked) ||
+		status != rkev1.ConditionTrue && seen.Made.After(result.Checked) {
+		return result.Checked.Add(repeatAfter)
+	}
+	return time.Time{}
+}
+
+// IsOpen reports whether a record has no result, and so has the credential.
+func IsOpen(record *corev1.Secret) bool { return len(record.Data[ResultKey]) == 0 }
 
 // Outdated reports whether a record is of an earlier version of a credential. credential is nil if it does not exist.
 func Outdated(record, credential *corev1.Secret) bool {

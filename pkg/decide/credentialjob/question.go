@@ -56,8 +56,9 @@ type Question struct {
 // HasCheck reports whether credentials of a driver can be checked.
 func HasCheck(driver string) bool { return len(asked[driver]) > 0 }
 
-// Ask returns the question whether the cloud accepts a credential. A field of the machine config precedes that of the
-// credential, as for the driver. Config may be nil.
+// Ask returns the question whether the cloud accepts a credential. A field of the credential precedes that of the
+// machine config, as for the driver. So a machine config cannot send the password of a credential to another address.
+// Config may be nil.
 func Ask(driver string, credential *corev1.Secret, config *unstructured.Unstructured) Question {
 	q := Question{Driver: driver, Fields: map[string]string{}}
 	for key, value := range credential.Data {
@@ -68,7 +69,7 @@ func Ask(driver string, credential *corev1.Secret, config *unstructured.Unstruct
 	identity := []string{driver, credential.Namespace, credential.Name, Version(credential)}
 	for _, name := range asked[driver] {
 		value := ""
-		if config != nil {
+		if config != nil && q.Fields[name] == "" {
 			value = text(config.Object[name])
 		}
 		if value == "" {

@@ -51,6 +51,13 @@ func (r Result) Status() string {
 // Unchecked is the result without an answer of the cloud.
 func Unchecked(why string) Result { return Result{Reason: ReasonUnchecked, Message: public(why)} }
 
+// Refused is the result if the API server refuses the Job.
+func Refused(err error, now time.Time) *Result {
+	result := Unchecked("the API server refuses the Job of the check: " + err.Error())
+	result.Checked = now.UTC().Truncate(time.Second)
+	return &result
+}
+
 // Encode returns the result as the Job reports it and as the record contains it.
 func (r Result) Encode() string {
 	encoded, err := json.Marshal(r)

@@ -11,6 +11,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -306,6 +307,34 @@ func TestVendorSeeds(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s: %q, want %q", arch, got, want)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	driver := func(name, shown string, active bool) *mgmtv3.NodeDriver {
+		return &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: mgmtv3.NodeDriverSpec{DisplayName: shown, Active: active}}
+	}
+	inactive, active := driver("linode", "linode", false), driver("linode", "", true)
+	own, second := driver("my-own", "Linode", true), driver("second", "linode", true)
+	off := driver("off", "linode", false)
+	other := driver("other", "other", true)
+	for name, tc := range map[string]struct {
+		drivers []*mgmtv3.NodeDriver
+		want    *mgmtv3.NodeDriver
+	}{
+		"none":                       {[]*mgmtv3.NodeDriver{other}, nil},
+		"an inactive one alone":      {[]*mgmtv3.NodeDriver{other, inactive}, inactive},
+		"another name":               {[]*mgmtv3.NodeDriver{other, own}, own},
+		"an inactive namesake":       {[]*mgmtv3.NodeDriver{inactive, own}, own},
+		"both are active":            {[]*mgmtv3.NodeDriver{own, active}, active},
+		"both are inactive":          {[]*mgmtv3.NodeDriver{off, inactive}, inactive},
+		"the first of two by name":   {[]*mgmtv3.NodeDriver{second, own}, own},
+		"an inactive one is skipped": {[]*mgmtv3.NodeDriver{off, second}, second},
+	} {
+		if got := driverschema.Named(tc.drivers, "linode"); got != tc.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package driverschema
 
 import (
+	"cmp"
 	"strings"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -38,6 +39,31 @@ func DisplayName(driver *mgmtv3.NodeDriver) string {
 		return driver.Spec.DisplayName
 	}
 	return driver.Name
+}
+
+// Named returns the NodeDriver with a name, or else the first one with that display name, and nil if there is none. An
+// active one precedes an inactive one, because Drover creates inactive ones for the drivers of vendors, and an
+// administrator may have given the same driver another name.
+func Named(drivers []*mgmtv3.NodeDriver, name string) *mgmtv3.NodeDriver {
+	var found *mgmtv3.NodeDriver
+	rank := func(d *mgmtv3.NodeDriver) (out int) {
+		if d.Spec.Active {
+			out = 2
+		}
+		if d.Name == name {
+			out++
+		}
+		return out
+	}
+	for _, d := range drivers {
+		if d.Name != name && !strings.EqualFold(DisplayName(d), name) {
+			continue
+		}
+		if found == nil || cmp.Or(rank(d)-rank(found), strings.Compare(found.Name, d.Name)) > 0 {
+			found = d
+		}
+	}
+	return found
 }
 
 // Embedded returns the spec of an embedding with exactly the fields of the given drivers. Correct fields stay

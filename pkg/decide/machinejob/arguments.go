@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
@@ -186,7 +187,7 @@ func withoutCredential(fields map[string]any, credential map[string][]byte) map[
 	out := maps.Clone(fields)
 	for key, value := range credential {
 		if len(value) > 0 {
-			delete(out, key[strings.LastIndex(key, "-")+1:])
+			delete(out, cloudcredential.FieldOf(key))
 		}
 	}
 	return out

@@ -1,8 +1,11 @@
 package machinejob
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,7 +22,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	switch {
 	case !s.Machine.Guarded:
 		return d
-	case s.Machine.Forced, last.Phase == PhaseSucceeded:
+	case s.Machine.Forced, last.Phase == PhaseSucceeded, s.withoutHost(last):
 		return release(d, Action{})
 	case s.protected():
 		return hold(s, d)
@@ -105,6 +108,19 @@ func endCreate(s Snapshot, d Decision) Decision {
 // it created the host, before its state had the identifier of the host.
 func (s Snapshot) unfindable() bool {
 	return s.State.Unidentified && !Made(s.Machine.Status) && (s.Create.Phase == PhaseAbsent || s.Create.Interrupted)
+}
+
+// withoutHost reports whether a removal failed only because there is no host: the driver failed by itself before it had
+// created one.
+func (s Snapshot) withoutHost(last JobState) bool {
+	text, known := withoutHost[s.Driver.Name]
+	return known && s.State.Unidentified && !Made(s.Machine.Status) && s.Create.Phase == PhaseFailed &&
+		!s.Create.Interrupted && last.Phase == PhaseFailed && strings.Contains(last.Message, text)
+}
+
+// withoutHost are the errors of drivers whose removals fail, forever, if there is no host.
+var withoutHost = map[string]string{
+	"digitalocean": "dropletID is invalid because cannot be less than 1",
 }
 
 // unfindable handles such a host. The driver would report the removal as a success and leave the host.
@@ -204,15 +220,24 @@ func (s Snapshot) unrestorable(job JobState) string {
 // retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user
 // needs its logs. Condition Ready keeps the failure until the new Job ends.
 func retryRemove(s Snapshot, d Decision, last JobState) Decision {
-	wait := last.Ended.Add(backoff(last.Attempt)).Sub(s.Now)
-	if wait > 0 {
+	delay := backoff(last.Attempt)
+	if s.rotated() {
+		delay = firstBackoff
+	}
+	if wait := last.Ended.Add(delay).Sub(s.Now); wait > 0 {
 		failed := failRemove(s, d, rkev1.ReasonDeleteError, last.Message)
-		failed.After = wait
+		failed.After = min(wait, firstBackoff) // no event tells that the credential changed
 		return failed
 	}
 	next := startRemove(s, d, last.Attempt+1)
 	next.Actions = append(next.Actions, Action{Kind: ActionDeleteJob, Name: last.Name})
 	return next
+}
+
+// rotated reports whether the credential has changed since the last attempt, which may have failed because of it.
+func (s Snapshot) rotated() bool {
+	return s.Given != nil && s.CredentialError == "" &&
+		!maps.EqualFunc(s.Given, Environment(s.Driver.Name, s.Settings.Proxy, s.Credential), bytes.Equal)
 }
 
 // backoff is the delay after an attempt. Attempts count from 1.
@@ -234,7 +259,7 @@ func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
 }
 
 func failureText(m Machine, cause string) string {
-	return removalText + describe(m) + " failed: " + cause
+	return removalText + describe(m) + " failed: " + refused.after(cause, cause) // a quota stops no removal
 }
 
 // release removes the finalizer, under the conditions of the action.

@@ -528,10 +528,29 @@ func TestDecide_Removes(t *testing.T) {
 		"no delay is longer than an hour": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 30, machinejob.PhaseFailed, "forbidden")
+				s.Now = now.Add(time.Hour)
+			}),
+			wantActions: []string{"Ensure", "Run machine-provision-remove-31", "DeleteJob machine-provision-remove-30"},
+			wantReady:   "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
+		},
+		"during the delay, it checks whether the credential changed": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 30, machinejob.PhaseFailed, "forbidden")
+				s.Now = now.Add(30 * time.Minute)
+				s.Given = machinejob.Environment(s.Driver.Name, s.Settings.Proxy, s.Credential)
 			}),
 			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError",
-			wantFailure: "DeleteError",
-			wantWait:    "another attempt", wantAfter: time.Hour,
+			wantFailure: "DeleteError", wantWait: "another attempt", wantAfter: time.Minute,
+		},
+		"a new credential ends the delay": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 30, machinejob.PhaseFailed, "forbidden")
+				s.Now, s.Given = now.Add(time.Minute), map[string][]byte{"SIM_TOKEN": []byte("former")}
+			}),
+			wantActions: []string{"Ensure", "Run machine-provision-remove-31", "DeleteJob machine-provision-remove-30"},
+			wantReady:   "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"a deleted Job proves nothing": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {

@@ -3,6 +3,8 @@ package machinejob
 import (
 	"maps"
 	"strings"
+
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 )
 
 // variablePrefixes lists the drivers whose environment variables do not begin with the driver's name.
@@ -28,7 +30,7 @@ func Environment(driver string, proxy map[string]string, credential map[string][
 	}
 	variables := make(map[string][]byte, len(credential))
 	for key, value := range credential {
-		field := key[strings.LastIndex(key, "-")+1:]
+		field := cloudcredential.FieldOf(key)
 		if field != "" {
 			variables[strings.ToUpper(prefix+"_"+separated(field, '_'))] = value
 		}

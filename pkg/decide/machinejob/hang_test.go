@@ -51,6 +51,37 @@ func TestDecide_HostThatTheDriverCannotFind(t *testing.T) {
 	}
 }
 
+// DigitalOcean refused a droplet, for example because of a quota. The removal of such a machine can never succeed.
+func TestDecide_RemovalWithoutAHost(t *testing.T) {
+	const text = "Error removing host \"m\": dropletID is invalid because cannot be less than 1"
+	refused := func(message string, edit func(*machinejob.Snapshot)) func() machinejob.Snapshot {
+		return with(interrupted, func(s *machinejob.Snapshot) {
+			s.Driver.Name, s.Create.Interrupted = "digitalocean", false
+			removeJob(s, 1, machinejob.PhaseFailed, message)
+			if edit != nil {
+				edit(s)
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		snapshot func() machinejob.Snapshot
+		released bool
+	}{
+		"the driver failed by itself": {refused(text, nil), true},
+		"another error":               {refused("401 Unauthorized", nil), false},
+		"another driver":              {refused(text, func(s *machinejob.Snapshot) { s.Driver.Name = "sim" }), false},
+		"the driver was ended": {refused(text, func(s *machinejob.Snapshot) { s.Create.Interrupted = true }),
+			false},
+		"the state has a droplet": {refused(text, func(s *machinejob.Snapshot) { s.State.Unidentified = false }),
+			false},
+	} {
+		actions := machinejob.Decide(tc.snapshot()).Actions
+		if got := len(actions) == 1 && actions[0].Kind == machinejob.ActionRelease; got != tc.released {
+			t.Errorf("%s: actions %+v, want release %v", name, actions, tc.released)
+		}
+	}
+}
+
 // The user learns how to end a driver that hangs, whatever it does.
 func TestDecide_DriverThatHangs(t *testing.T) {
 	const remedy = `kubectl patch job -n `

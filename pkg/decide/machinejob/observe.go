@@ -3,6 +3,7 @@ package machinejob
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,10 @@ const deadlineExceeded = batchv1.JobReasonDeadlineExceeded
 
 // exitSignal is the first exit status of a program that a signal ended.
 const exitSignal = 128
+
+// crashed matches what rancher-machine reports when the process of the driver ended while it created the host: the
+// errors of Go's package net/rpc.
+var crashed = regexp.MustCompile(`in driver during machine creation: (unexpected EOF|connection is shut down)`)
 
 // exitPreCreate is rancher-machine's exit status when the driver's check before creation fails. Nothing was created
 // then.
@@ -136,7 +141,7 @@ func interrupted(pods []*corev1.Pod, end batchv1.JobCondition) bool {
 	}
 	for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
 		if ended := status.State.Terminated; ended != nil && ended.ExitCode < exitSignal {
-			return false
+			return crashed.MatchString(ended.Message)
 		}
 	}
 	return true

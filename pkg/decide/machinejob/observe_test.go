@@ -116,7 +116,9 @@ func TestObserve_Interrupted(t *testing.T) {
 		pods []*corev1.Pod
 		want bool
 	}{
-		"the program failed":     {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(1, ""))}, false},
+		"the program failed": {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(1, ""))}, false},
+		"the driver crashed": {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(1, "error creating "+
+			"machine: error in driver during machine creation: unexpected EOF"))}, true},
 		"the program was killed": {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))}, true},
 		"its node was lost":      {failed, []*corev1.Pod{pod("a", 0, corev1.PodFailed, corev1.ContainerState{})}, true},
 		"its pod is gone":        {failed, nil, true},
@@ -191,6 +193,9 @@ func TestStateIdentifies(t *testing.T) {
 		"a driver that never wrote the field": {stateOf(t, config, `{"DriverName":"amazonec2","Driver":{}}`), false},
 		"a driver that created the host": {stateOf(t, config,
 			`{"DriverName":"vmwarevsphere","Driver":{"MachineId":"42"}}`), true},
+		"a number that was never set": {stateOf(t, config, `{"DriverName":"digitalocean","Driver":{"DropletID":0}}`),
+			false},
+		"a number":                          {stateOf(t, config, `{"DriverName":"digitalocean","Driver":{"DropletID":7}}`), true},
 		"a driver that finds hosts by name": {stateOf(t, config, `{"DriverName":"azure","Driver":{}}`), true},
 		"another file":                      {stateOf(t, "/certs/config.json", `{"DriverName":"amazonec2"}`), true},
 		"a broken configuration":            {stateOf(t, config, "{"), true},

@@ -24,7 +24,10 @@ func launched(answer string) string {
 // TestDecide_KnownFailureHasARemedy: a failed machine and the ones that wait after it name the cause in the output of a
 // driver, and what the user can do. The texts of EC2 are those of its API.
 func TestDecide_KnownFailureHasARemedy(t *testing.T) {
-	const quota, higher = "A quota of the cloud account is used up", "request a higher quota from the cloud"
+	const (
+		quota, higher = "A quota of the cloud account is used up", "request a higher quota from the cloud"
+		refused       = "The cloud does not accept the access data"
+	)
 	for name, c := range map[string]struct {
 		output string
 		want   []string
@@ -52,6 +55,18 @@ func TestDecide_KnownFailureHasARemedy(t *testing.T) {
 		"the quota of OpenStack": {"Quota exceeded for instances: Requested 1, but already used 10", []string{quota}},
 		"the limit of DigitalOcean": {"POST https://api.digitalocean.com/v2/droplets: 422 creating this/these " +
 			"droplet(s) will exceed your droplet limit", []string{quota}},
+		"an expired session in EC2": {launched("ExpiredToken: The security token included in the request is expired"),
+			[]string{refused, "Write valid values into the Secret"}},
+		"an unknown key in EC2": {launched("AuthFailure: AWS was not able to validate the provided access credentials"),
+			[]string{refused}},
+		"an image of another account": {"AuthFailure: Not authorized for images: [ami-1]", nil},
+		"an expired secret of Azure": {"AADSTS7000222: The provided client secret keys for app '0' are expired.",
+			[]string{refused}},
+		"a revoked token of DigitalOcean": {"GET https://api.digitalocean.com/v2/account: 401 Unable to " +
+			"authenticate you",
+			[]string{refused}},
+		"a wrong password of vSphere": {"ServerFaultCode: Cannot complete login due to an incorrect user name or " +
+			"password.", []string{refused}},
 		"another failure": {"no such zone", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +85,8 @@ func TestDecide_KnownFailureHasARemedy(t *testing.T) {
 				"short condition":        machinejob.ShownIn(failed, status.FailureMessage),
 				"condition during waits": waits,
 			} {
-				if c.want == nil && (strings.Contains(text, "quota") || !strings.Contains(text, c.output)) {
+				if c.want == nil && (strings.Contains(text, "quota") ||
+					strings.Contains(text, "Secret") || !strings.Contains(text, c.output)) {
 					t.Errorf("the %s of an unknown failure is %q", where, text)
 				}
 				for _, want := range c.want {
@@ -83,5 +99,31 @@ func TestDecide_KnownFailureHasARemedy(t *testing.T) {
 				t.Errorf("the failure message is %q", status.FailureMessage)
 			}
 		})
+	}
+}
+
+// TestDecide_RemovalWithAnExpiredCredential: the machine and its Cluster name the remedy. A quota needs none then.
+func TestDecide_RemovalWithAnExpiredCredential(t *testing.T) {
+	for output, want := range map[string]bool{
+		strings.Repeat("much output ", 100) + "ExpiredToken: The security token included in the request is " +
+			"expired": true,
+		"QuotaExceeded": false,
+	} {
+		s := with(created, func(s *machinejob.Snapshot) {
+			*s = deleting(*s)
+			removeJob(s, 1, machinejob.PhaseFailed, output)
+		})()
+		d := machinejob.Decide(s)
+		ready := conditions.Get(d.Status.Conditions, rkev1.ConditionReady)
+		cluster := machinejob.ObstacleOf(s.Machine.Kind, s.Machine.Name, ready.Reason, ready.Message).Message
+		for _, text := range []string{ready.Message, cluster} {
+			if got := strings.Contains(text, "Write valid values into the Secret"); got != want || !want &&
+				strings.Contains(text, "higher quota") {
+				t.Errorf("%q has the remedy: %v, want %v", text, got, want)
+			}
+		}
+		if d.Status.FailureMessage != output {
+			t.Errorf("the failure message is %q", d.Status.FailureMessage)
+		}
 	}
 }

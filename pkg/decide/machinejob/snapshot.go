@@ -28,6 +28,8 @@ type Snapshot struct {
 	CredentialError string
 	// CredentialDenied is true when the error is that the cluster may not use the Secret of another namespace.
 	CredentialDenied bool
+	// Given is the environment of the last Job, with its credential. Nil when its Secret does not exist.
+	Given map[string][]byte
 	// State is the content of the state Secret.
 	State StateSecret
 	// Create is the Job that creates the machine. Removes are the Jobs that remove it, sorted by attempt.

@@ -42,9 +42,10 @@ func StateHolds(archive []byte) bool {
 }
 
 // identifiers lists the drivers that find a host only by an identifier in their state, and the field that has it. They
-// learn it from the cloud, and the state has it when they end. Without it, they remove nothing and report success.
+// learn it from the cloud, and the state has it when they end. Without it, they remove nothing. Most report success.
 var identifiers = map[string]string{
 	"amazonec2":     "InstanceId",
+	"digitalocean":  "DropletID",
 	"exoscale":      "ID",
 	"openstack":     "MachineId",
 	"rackspace":     "MachineId",
@@ -66,8 +67,8 @@ func StateIdentifies(archive []byte) bool {
 		// rancher-machine cannot read a damaged file either, and its removal fails.
 		err := json.NewDecoder(io.LimitReader(content, maxLoginFile)).Decode(&config)
 		if field, known := identifiers[config.DriverName]; err == nil && known {
-			id, _ := config.Driver[field].(string)
-			identified = id != ""
+			id := config.Driver[field]
+			identified = id != nil && id != "" && id != 0.0
 		}
 		return nil
 	})

@@ -28,8 +28,10 @@ const (
 )
 
 var (
-	// region matches names of regions, which become a part of a host name.
-	region = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+	// region matches names of regions, which become a part of a host name. Other clouds than Amazon's, which have an
+	// endpoint, have otherRegion.
+	region      = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+	otherRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	// errorCode matches the codes of EC2.
 	errorCode = regexp.MustCompile(`^[A-Za-z]+(\.[A-Za-z]+)*$`)
 )
@@ -58,10 +60,16 @@ func (a *amazon) check(ctx context.Context) (credentialjob.Result, error) {
 	if err != nil {
 		return credentialjob.Result{}, err
 	}
-	if got.code == http.StatusOK {
+	if got.code == http.StatusOK && hasRegions(got.body) {
 		return credentialjob.Result{Reason: credentialjob.ReasonAccepted, Message: "EC2 accepts the access key"}, nil
 	}
 	return understood(request.URL.Host, got.status, got.body)
+}
+
+// hasRegions reports whether EC2 answers. Any web server may answer with the status of a success.
+func hasRegions(answer []byte) bool {
+	var found struct{ XMLName xml.Name }
+	return xml.Unmarshal(answer, &found) == nil && found.XMLName.Local == "DescribeRegionsResponse"
 }
 
 // understood reads an error of EC2.
@@ -103,7 +111,7 @@ func (a *amazon) request(ctx context.Context) (*http.Request, error) {
 	if where == "" {
 		where = defaultRegion
 	}
-	if !region.MatchString(where) {
+	if !region.MatchString(where) && (a.fields[credentialjob.FieldEndpoint] == "" || !otherRegion.MatchString(where)) {
 		return nil, errors.New("field region of the machine config: must be a region such as eu-central-1")
 	}
 	endpoint, err := a.endpoint(where)
@@ -169,8 +177,8 @@ func sign(request *http.Request, region, accessKey, secretKey string) {
 	for part := range strings.SplitSeq(scope, "/") {
 		key = mac(key, part)
 	}
-	toSign := strings.Join([]string{algorithm, stamp, scope, digest(canonical.String())}, "\n")
-	signature := hex.EncodeToString(mac(key, toSign))
+	text := strings.Join([]string{algorithm, stamp, scope, digest(canonical.String())}, "\n")
+	signature := hex.EncodeToString(mac(key, text))
 	request.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s, SignedHeaders=%s, Signature=%s", algorithm,
 		accessKey, scope, names, signature))
 }

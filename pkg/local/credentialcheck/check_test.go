@@ -15,6 +15,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/credentialjob"
 )
 
+// otherServer is the code of a server that is no EC2.
+const otherServer = "other"
+
 // ec2 answers as EC2 does: with one error, or with regions.
 func ec2(t *testing.T, status int, code string) map[string]string {
 	t.Helper()
@@ -24,8 +27,12 @@ func ec2(t *testing.T, status int, code string) map[string]string {
 			t.Errorf("asked %v with %s", r.Form, r.Header.Get("Authorization"))
 		}
 		w.WriteHeader(status)
-		if code == "" {
-			_, _ = io.WriteString(w, "<DescribeRegionsResponse/>")
+		switch code {
+		case "":
+			_, _ = io.WriteString(w, `<DescribeRegionsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"/>`)
+			return
+		case otherServer:
+			_, _ = io.WriteString(w, "<html>Welcome</html>")
 			return
 		}
 		_, _ = fmt.Fprintf(w, "<Response><Errors><Error><Code>%s</Code><Message>hunter2</Message></Error></Errors>"+
@@ -49,6 +56,7 @@ func TestCheck_AnswersOfEC2(t *testing.T) {
 		"a wrong secret":          {http.StatusForbidden, "SignatureDoesNotMatch", credentialjob.ReasonRejected},
 		"an expired session":      {http.StatusBadRequest, "ExpiredToken", credentialjob.ReasonExpired},
 		"a key that may not list": {http.StatusForbidden, "UnauthorizedOperation", credentialjob.ReasonAccepted},
+		"another server":          {http.StatusOK, otherServer, credentialjob.ReasonUnchecked},
 		"the clock is wrong":      {http.StatusBadRequest, "RequestExpired", credentialjob.ReasonUnchecked},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +122,30 @@ func TestRequest_RefusesOtherAddresses(t *testing.T) {
 		a := &amazon{fields: fields, now: time.Now}
 		if request, err := a.request(t.Context()); err == nil {
 			t.Errorf("%v: asks %s", fields, request.URL)
+		}
+	}
+}
+
+// A cloud with an endpoint of its own names its regions freely.
+func TestRequest_OtherRegions(t *testing.T) {
+	t.Parallel()
+	for where, want := range map[string]bool{"RegionOne": true, "nova": true, "a b": false, "x\r\ny": false} {
+		a := &amazon{now: time.Now, fields: map[string]string{credentialjob.FieldEndpoint: "cloud.test",
+			credentialjob.FieldRegion: where}}
+		if _, err := a.request(t.Context()); (err == nil) != want {
+			t.Errorf("region %q: %v", where, err)
+		}
+	}
+}
+
+// A port with a path would send requests to any path of a host.
+func TestCheck_PortOfVSphereIsANumber(t *testing.T) {
+	t.Parallel()
+	for _, port := range []string{"443/admin?", "https", "70000"} {
+		v := &vsphere{fields: map[string]string{credentialjob.FieldVCenter: "vc.test",
+			credentialjob.FieldVCenterPort: port}}
+		if _, err := v.check(t.Context()); err == nil || !strings.Contains(err.Error(), "vcenterPort") {
+			t.Errorf("port %q: %v", port, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/drover-io/drover/pkg/decide/credentialjob"
@@ -61,6 +62,9 @@ func (v *vsphere) check(ctx context.Context) (credentialjob.Result, error) {
 	port := v.fields[credentialjob.FieldVCenterPort]
 	if port == "" {
 		port = defaultPort
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil { // otherwise it could name another path
+		return credentialjob.Result{}, errors.New("field vcenterPort: must be a port")
 	}
 	address := "https://" + net.JoinHostPort(strings.Trim(host, "[]"), port) + "/sdk"
 	login := newCall()

@@ -82,8 +82,13 @@ func (g *gatherer) drivers() error {
 	if err != nil {
 		return g.may("nodedrivers", err)
 	}
+	drivers := make([]*mgmtv3.NodeDriver, 0, len(list.Items))
+	for i := range list.Items {
+		drivers = append(drivers, &list.Items[i])
+	}
 	for base := range bases {
-		driver := diagnose.Driver{Name: strings.ToLower(base), Driver: driverNamed(list.Items, strings.ToLower(base))}
+		name := strings.ToLower(base)
+		driver := diagnose.Driver{Name: name, Driver: driverschema.Named(drivers, name)}
 		for groupVersion, kind := range map[string]string{driverschema.ConfigGroup + "/v1": base + configSuffix,
 			driverschema.MachineGroup + "/v1": base + "Machine"} {
 			served, err := g.kinds(groupVersion)
@@ -111,21 +116,6 @@ func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
 		}
 	}
 	return bases
-}
-
-// driverNamed finds a driver by its name, or by the name in its kinds.
-func driverNamed(drivers []mgmtv3.NodeDriver, name string) *mgmtv3.NodeDriver {
-	for i := range drivers {
-		if drivers[i].Name == name {
-			return &drivers[i]
-		}
-	}
-	for i := range drivers {
-		if strings.EqualFold(driverschema.DisplayName(&drivers[i]), name) {
-			return &drivers[i]
-		}
-	}
-	return nil
 }
 
 // machines reads the Machines of the cluster with their parts.

@@ -44,6 +44,9 @@ func (c *cluster) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	c.api.ServeHTTP(rw, r)
 }
 
+// Unwrap returns the handler that Options.API made. It does not lose its quorum.
+func (c *cluster) Unwrap() http.Handler { return c.api }
+
 // Disconnect stops the agent inside a cluster for good, as a firewall in front of the server does. It returns
 // false, and does nothing, while no agent runs.
 func (w *World) Disconnect(namespace, name string) bool {

@@ -33,8 +33,8 @@ type Options struct {
 	Config *rest.Config
 	// API makes the API of one downstream cluster.
 	API func() http.Handler
-	// Serve makes an API reachable at an address and returns the function that stops it. Nil means TLS on port 6443 of
-	// that address.
+	// Serve makes an API reachable at an address and returns the function that stops it. Method Unwrap of api returns
+	// what API made. Nil means TLS on port 6443 of that address.
 	Serve func(address string, api http.Handler, identity Identity) (stop func(), err error)
 	// Secrets returns the client through which the agent of a Cluster API Machine reports to its plan Secret. Nil means
 	// that agents use Config. An error counts as a network error, and the agent retries.
