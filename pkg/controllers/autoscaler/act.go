@@ -19,9 +19,6 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
-// reasonTaken means that other objects have the names of the account or of its kubeconfig.
-const reasonTaken = "AutoscalerNameTaken"
-
 // act writes the account and its kubeconfig, and returns the problem that the condition shows.
 func (h *handler) act(facts *Facts) error {
 	cluster := facts.cluster
@@ -32,8 +29,8 @@ func (h *handler) act(facts *Facts) error {
 	case !autoscaling.Wanted(cluster):
 		return errors.Join(h.removeAccount(facts), h.removeSecret(facts.secret))
 	case isForeign:
-		return outcome.Stall(reasonTaken, fmt.Sprintf("Secret %s/%s exists, and Drover did not make it for this "+
-			"Cluster: delete or rename it", cluster.Namespace, facts.secret.Name))
+		return outcome.Stall(autoscaling.ReasonNameTaken, fmt.Sprintf("Secret %s/%s exists, and Drover "+
+			"did not make it for this Cluster: delete or rename it", cluster.Namespace, facts.secret.Name))
 	}
 	if !naming.IsServerURL(h.Settings.ServerURL) {
 		return outcome.Stall(topology.ReasonWithoutEffect, "an autoscaler cannot reach this Drover: set --server-url")
@@ -43,9 +40,9 @@ func (h *handler) act(facts *Facts) error {
 	foreign, isForeign := errors.AsType[*applyset.ForeignError](err)
 	switch {
 	case isForeign && len(foreign.Objects) > 0:
-		return outcome.Stall(reasonTaken, fmt.Sprintf("objects with the name of the autoscaler's account %s/%s "+
-			"exist, and Drover did not make them for this Cluster: delete or rename the ServiceAccount, Role and "+
-			"RoleBinding", cluster.Namespace, naming.Autoscaler(cluster.Namespace, cluster.Name)))
+		return outcome.Stall(autoscaling.ReasonNameTaken, fmt.Sprintf("objects with the name of the autoscaler's "+
+			"account %s/%s exist, and Drover did not make them for this Cluster: delete or rename the ServiceAccount, "+
+			"Role and RoleBinding", cluster.Namespace, naming.Autoscaler(cluster.Namespace, cluster.Name)))
 	case err != nil:
 		return fmt.Errorf("write the account of the autoscaler: %w", err)
 	case facts.account == nil:

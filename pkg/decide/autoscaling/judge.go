@@ -13,6 +13,8 @@ import (
 const (
 	// ReasonNotAvailable means that the autoscaler in the cluster is not available yet.
 	ReasonNotAvailable = "AutoscalerNotAvailable"
+	// ReasonNameTaken means that other objects have the names of the account or of its kubeconfig.
+	ReasonNameTaken = "AutoscalerNameTaken"
 	// ReasonRefused means that the cluster does not accept the autoscaler.
 	ReasonRefused = "AutoscalerRefused"
 )

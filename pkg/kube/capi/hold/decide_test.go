@@ -177,6 +177,7 @@ func TestUrgent_CoversTheConditionsThatDroverReads(t *testing.T) {
 		"ClusterControlPlaneInitializedCondition": {"cluster", clusterv1.ClusterControlPlaneInitializedCondition},
 		"ClusterRemoteConnectionProbeCondition":   {"cluster", clusterv1.ClusterRemoteConnectionProbeCondition},
 		"ClusterInfrastructureReadyCondition":     {"cluster", clusterv1.ClusterInfrastructureReadyCondition},
+		"ClusterDeletingCondition":                {"cluster", clusterv1.ClusterDeletingCondition},
 	}
 	// The command "drover diagnose" shows these as they are stored. A later message changes nothing.
 	shown := map[string]bool{"MachineDeploymentScalingUpCondition": true, "MachineSetScalingUpCondition": true}

@@ -40,7 +40,7 @@
 //	bootstrap             Machine: nodeRef, InfrastructureReady and BootstrapConfigReady with a failure; Cluster:
 //	                      initialization
 //	machineprovision      Machine: HealthCheckSucceeded, infrastructureProvisioned; Cluster: initialization
-//	provisioningcluster   Machine: Deleting; MachineDeployment: replicas, from and to zero
+//	provisioningcluster   Machine: Deleting; Cluster: Deleting; MachineDeployment: replicas, from and to zero
 //	cluster               Cluster: RemoteConnectionProbe; Machine: addresses
 //	machinedrain,         Machine: nodeRef
 //	snapshots, unmanaged
