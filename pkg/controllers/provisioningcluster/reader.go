@@ -46,7 +46,7 @@ func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	h := newHandler(d)
 	h.ctx = ctx
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
-	_, err := h.onChange("", cluster)
+	_, err := h.onChange("", cluster) //nolint:contextcheck // the handler has it
 	return err
 }
 

@@ -31,8 +31,10 @@ const (
 	// FormerTokenAnnotation is the SHA-256 of the token before the last renewal. Drover's server accepts that token
 	// until it expires, because the copy in the cluster follows later.
 	FormerTokenAnnotation = "drover.io/former-token-sha256"
-	// CopyNamespace and CopyName are the copy of the Secret in the cluster.
-	CopyNamespace, CopyName = metav1.NamespaceSystem, "mgmt-kubeconfig"
+	// CopyNamespace is the namespace of the copy of the Secret in the cluster.
+	CopyNamespace = metav1.NamespaceSystem
+	// CopyName is the name of the copy of the Secret in the cluster.
+	CopyName = "mgmt-kubeconfig"
 )
 
 // Kubeconfig is the desired kubeconfig Secret, without the token.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,10 +32,8 @@ func (s *secrets) AddIndexer(_ string, indexer generic.Indexer[*corev1.Secret]) 
 
 func (s *secrets) GetByIndex(_, key string) ([]*corev1.Secret, error) {
 	keys, err := s.indexer(s.only)
-	for _, has := range keys {
-		if has == key {
-			return []*corev1.Secret{s.only}, err
-		}
+	if slices.Contains(keys, key) {
+		return []*corev1.Secret{s.only}, err
 	}
 	return nil, err
 }
