@@ -35,7 +35,7 @@ type Facts struct {
 	unknown bool
 	// unserved means that a machine config cannot be read yet.
 	unserved bool
-	// abandoned are records whose question the cluster asks no longer.
+	// abandoned are records of questions that the cluster no longer asks.
 	abandoned []*corev1.Secret
 	// again is the time until a credential is checked again, zero if none is.
 	again time.Duration

@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	// region matches names of regions, which become a part of a host name. Other clouds than Amazon's, which have an
-	// endpoint, have otherRegion.
+	// region matches names of Amazon's regions, which become a part of a host name. otherRegion matches the regions of
+	// clouds with an endpoint of their own.
 	region      = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
 	otherRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	// errorCode matches the codes of EC2.
