@@ -89,6 +89,11 @@ func (w *World) credential() Link {
 				until("the Secret", "Secret (credential)", "Cluster")
 		}
 	}
+	valid := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionCloudCredentialValid)
+	if valid != nil && valid.Status == rkev1.ConditionFalse {
+		return l.broken("a credential does not work", "write valid values into the Secret; Drover checks it at once").
+			saying(valid).until("the Secret", "Secret (credential)", "Cluster")
+	}
 	return l
 }
 

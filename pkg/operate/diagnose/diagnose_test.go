@@ -57,6 +57,10 @@ var faults = []fault{
 		w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere"
 	}},
 	{"a missing credential", trunk, LinkCredential, Broken, func(w *World) { w.Credentials[0].Exists = false }},
+	{"a rejected credential", trunk, LinkCredential, Broken, func(w *World) {
+		w.Cluster.Status.Conditions = append(w.Cluster.Status.Conditions, condition("CloudCredentialValid", "False",
+			"CredentialRejected", "Secret fleet-default/aws: EC2 does not accept the access key"))
+	}},
 	{"an inactive driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver.Spec.Active = false }},
 	{"an invalid spec", trunk, LinkCluster, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[1] = condition("RKECluster", "False", "InvalidSpec",
