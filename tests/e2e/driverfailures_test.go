@@ -80,11 +80,29 @@ func TestDriverFailures(t *testing.T) {
 	if left := w.Lab.List(); len(left) > 0 {
 		t.Errorf("the cloud has machines that no cluster wants: %v", left)
 	}
-	counts := map[string]int{}
+	w.checkFaults(count == allSequences)
+}
+
+// checkFaults checks that the driver has failed, with all sequences in every way.
+func (w *world) checkFaults(inEveryWay bool) {
+	w.t.Helper()
+	counts := map[lab.Fault]int{}
 	for _, fault := range w.Lab.Occurred() {
-		counts[strings.TrimSpace(fault.Action+" "+string(fault.Mode))]++
+		counts[lab.Fault{Action: fault.Action, Mode: fault.Mode}]++
 	}
-	t.Logf("faults that occurred: %v", counts)
+	for fault, n := range counts {
+		w.t.Logf("%s %q: %d times", fault.Action, fault.Mode, n)
+	}
+	if len(counts) == 0 {
+		w.t.Error("the driver has never failed")
+	}
+	for action, modes := range faultsOf {
+		for _, mode := range modes {
+			if inEveryWay && counts[lab.Fault{Action: action, Mode: mode}] == 0 {
+				w.t.Errorf("fault %q of action %s has never occurred", mode, action)
+			}
+		}
+	}
 }
 
 // endHangs ends drivers of workers that hang, as an administrator does who does not wait for the deadline of their
