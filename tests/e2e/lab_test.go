@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -8,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
@@ -85,7 +88,18 @@ func TestLab(t *testing.T) {
 		t.Errorf("a partitioned machine was reached: %s", out)
 	}
 	must(t, l.Partition(t.Context(), "one", false))
-	run(one, "true")
+	joined, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for { // the link may still reset the first connections
+		out, err := sshRun(joined, l.Namespace(), one.Address.String()+":22", signer, "true")
+		if err == nil {
+			break
+		}
+		if joined.Err() != nil {
+			t.Fatalf("the machine cannot be reached after the partition: %v: %s", err, out)
+		}
+		pause(joined, 100*time.Millisecond)
+	}
 
 	systems := func() int {
 		n := 0
@@ -115,6 +129,7 @@ func TestLab(t *testing.T) {
 	if run(one, "cat /proc/sys/kernel/random/boot_id") == boot {
 		t.Error("the machine answers from the system that was not recorded")
 	}
+	killNspawn(t, "two")
 	must(t, reopened.Delete(t.Context(), "two"))
 	must(t, reopened.Delete(t.Context(), "two"))
 	events, err := reopened.Events()
@@ -128,6 +143,20 @@ func TestLab(t *testing.T) {
 	}
 	// Destroy, at the end, has to find it too.
 	forgetProcess(t, config, "one")
+}
+
+// killNspawn kills systemd-nspawn of a machine, which then cannot clean up.
+func killNspawn(t *testing.T, machine string) {
+	t.Helper()
+	processes, err := procid.Find("cmdline", func(arguments []byte) bool {
+		return bytes.HasPrefix(arguments, []byte("systemd-nspawn\x00")) &&
+			bytes.Contains(arguments, []byte("\x00--machine="+machine+"\x00"))
+	})
+	must(t, err)
+	if len(processes) != 1 {
+		t.Fatalf("machine %s has %d processes of systemd-nspawn, want 1", machine, len(processes))
+	}
+	must(t, processes[0].Signal(syscall.SIGKILL))
 }
 
 // forgetProcess resets the stored record of a machine to its state before the process is known.

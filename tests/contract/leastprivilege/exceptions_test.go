@@ -51,7 +51,7 @@ var exceptions = []exception{
 	{
 		"checked within other requests: they allow the permissions of the accounts of autoscalers", rights.Own,
 		`get update patch: machinedeployments/scale.cluster.x-k8s.io
-		list watch: machinepools.cluster.x-k8s.io machinesets.cluster.x-k8s.io`,
+		watch: machinepools.cluster.x-k8s.io machinesets.cluster.x-k8s.io`,
 	},
 	{"pools with sizes for an autoscaler", rights.Own, "create: serviceaccounts/token"},
 	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},

@@ -25,6 +25,9 @@ var (
 	ErrFault    = errors.New("injected fault")
 )
 
+// propagated contains a folder for each machine of systemd-nspawn.
+const propagated = "/run/systemd/nspawn/propagate"
+
 // validName matches names that are valid as host name, network namespace and folder name.
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
@@ -231,8 +234,9 @@ func (l *Lab) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	delete(l.machines, name)
-	if err := os.RemoveAll(l.folder(name)); err != nil {
-		return fmt.Errorf("remove disk of %s: %w", name, err)
+	// systemd-nspawn removes its own folder at its end, unless it was killed.
+	if err := errors.Join(os.RemoveAll(l.folder(name)), os.RemoveAll(filepath.Join(propagated, name))); err != nil {
+		return fmt.Errorf("remove files of %s: %w", name, err)
 	}
 	return nil
 }
