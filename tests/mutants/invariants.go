@@ -137,7 +137,8 @@ var invariants = []mutant{
 	},
 	{
 		name: "I21", breaks: "the pause of a rotation remains after the end of the rotation",
-		file: "pkg/decide/planner/operation.go", old: `kindCertificates.restartsIn(s) && spec.RotateCertificates != nil`,
+		file:  "pkg/decide/planner/operation.go",
+		old:   `kindCertificates.restartsIn(s) && spec.RotateCertificates != nil`,
 		fault: `spec.RotateCertificates != nil`,
 		tests: planner, run: "TestDecide_PausesAreOwned|TestOperationTranscripts",
 	},

@@ -7,8 +7,8 @@
 //	   └─► with an image: the Deployment in the cluster, through Drover's own connection
 //
 // Controller clustersync copies the Secret into the cluster. The Deployment starts again with a new kubeconfig, after
-// that copy has arrived. A cluster answers slowly or never, so that work there
-// happens in visits in the background (proxy.Visits).
+// that copy has arrived. A cluster answers slowly or never, so that work there happens in visits in the background
+// (proxy.Visits).
 //
 // The controller owns condition ClusterAutoscalerDeploymentReady of the Cluster. It exists while Drover deploys the
 // autoscaler. It also shows that there is, or was, something to remove from the cluster.

@@ -2,13 +2,12 @@ package autoscaler
 
 import (
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/autoscaling"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 )
 
@@ -46,19 +45,11 @@ func (h *handler) report(facts *Facts, end error) (*provv1.Cluster, error) {
 // reportNone removes the condition when the cluster has no autoscaler any more.
 func (h *handler) reportNone(cluster *provv1.Cluster, seen sight) (*provv1.Cluster, error) {
 	changed := cluster.DeepCopy()
-	if seen.version != version(nil) || !withdraw(changed) {
+	if seen.version != version(nil) ||
+		!conditions.Remove(&changed.Status.Conditions, provv1.ConditionClusterAutoscalerDeploymentReady) {
 		return cluster, nil // its visit requeues the Cluster, or it has no such condition
 	}
 	return h.writeStatus(cluster, changed, nil)
-}
-
-// withdraw removes the condition, and reports whether there was one.
-func withdraw(cluster *provv1.Cluster) bool {
-	before := len(cluster.Status.Conditions)
-	cluster.Status.Conditions = slices.DeleteFunc(cluster.Status.Conditions, func(c rkev1.GenericCondition) bool {
-		return c.Type == provv1.ConditionClusterAutoscalerDeploymentReady
-	})
-	return len(cluster.Status.Conditions) < before
 }
 
 // writeStatus writes the status, and returns the problem that it reports.

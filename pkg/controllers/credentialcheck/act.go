@@ -66,7 +66,7 @@ func (h *handler) run(facts *Facts, c *check) error {
 		return fmt.Errorf("read Secret %s: %w", record.Name, err)
 	}
 	if live == nil || live.UID != record.UID || live.DeletionTimestamp != nil ||
-		len(live.Data[credentialjob.ResultKey]) > 0 {
+		!credentialjob.IsOpen(live) {
 		return nil // the cache will show it
 	}
 	c.record = live

@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// The resources of which an account changes single objects.
+// An account changes single objects of these resources.
 const (
 	resourceScale    = "machinedeployments/scale"
 	resourceMachines = "machines"
@@ -27,32 +28,26 @@ func Wanted(cluster *provv1.Cluster) bool {
 }
 
 // Deployments returns the names of the MachineDeployments that an autoscaler sizes, sorted. Not all of them need exist.
-func Deployments(cluster *provv1.Cluster) []string {
-	if cluster.Spec.RKEConfig == nil {
-		return nil
-	}
-	var names []string
-	for i := range cluster.Spec.RKEConfig.MachinePools {
-		if pool := &cluster.Spec.RKEConfig.MachinePools[i]; topology.Autoscaled(pool) {
-			names = append(names, naming.MachineDeployment(cluster.Name, pool.Name))
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+func Deployments(cluster *provv1.Cluster) []string { return slices.Sorted(maps.Keys(largest(cluster))) }
 
 // Largest returns the largest size of a MachineDeployment that an autoscaler sizes. ok is false for all others.
 func Largest(cluster *provv1.Cluster, deployment string) (size int32, ok bool) {
+	size, ok = largest(cluster)[deployment]
+	return size, ok
+}
+
+// largest returns the largest sizes of the MachineDeployments that an autoscaler sizes, by name.
+func largest(cluster *provv1.Cluster) map[string]int32 {
+	sizes := map[string]int32{}
 	if cluster.Spec.RKEConfig == nil {
-		return 0, false
+		return sizes
 	}
 	for i := range cluster.Spec.RKEConfig.MachinePools {
-		pool := &cluster.Spec.RKEConfig.MachinePools[i]
-		if topology.Autoscaled(pool) && naming.MachineDeployment(cluster.Name, pool.Name) == deployment {
-			return *pool.AutoscalingMaxSize, true
+		if pool := &cluster.Spec.RKEConfig.MachinePools[i]; topology.Autoscaled(pool) {
+			sizes[naming.MachineDeployment(cluster.Name, pool.Name)] = *pool.AutoscalingMaxSize
 		}
 	}
-	return 0, false
+	return sizes
 }
 
 // Owns reports whether a MachineDeployment is one that the cluster's autoscaler sizes.

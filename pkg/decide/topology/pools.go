@@ -158,13 +158,18 @@ func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 // or one machine. (docs/wire/capi.md#pools.)
 func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	wanted := quantity(pool)
-	if current, exists := in.Replicas[deployment]; exists && (pool.Quantity == nil || Autoscaled(pool)) {
+	if current, exists := in.Replicas[deployment]; exists && isSizedByOthers(pool) {
 		wanted = current
 	}
 	if Autoscaled(pool) {
 		wanted = min(max(wanted, *pool.AutoscalingMinSize), *pool.AutoscalingMaxSize)
 	}
 	return &wanted
+}
+
+// isSizedByOthers reports whether an autoscaler or the user sets the size of a pool's MachineDeployment.
+func isSizedByOthers(pool *provv1.RKEMachinePool) bool {
+	return pool.Quantity == nil || Autoscaled(pool)
 }
 
 // Sized returns the names of the MachineDeployments whose size an autoscaler or the user sets. The present size of each
@@ -175,7 +180,7 @@ func Sized(in Input) []string {
 		pool := &pools(in.Cluster)[i]
 		name := naming.MachineDeployment(in.Cluster.Name, pool.Name)
 		current, exists := in.Replicas[name]
-		if exists && (pool.Quantity == nil || Autoscaled(pool)) && *replicas(in, pool, name) == current {
+		if exists && isSizedByOthers(pool) && *replicas(in, pool, name) == current {
 			names = append(names, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/operate/edit"
 )
@@ -124,7 +125,7 @@ func S3Fields() map[string]mgmtv3.Field {
 func LiveFields(live *corev1.Secret) map[string]mgmtv3.Field {
 	out := map[string]mgmtv3.Field{}
 	for key := range live.Data {
-		out[key[strings.LastIndex(key, "-")+1:]] = mgmtv3.Field{Required: true}
+		out[cloudcredential.FieldOf(key)] = mgmtv3.Field{Required: true}
 	}
 	return out
 }

@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
-	"strings"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 )
 
 const fieldS3 = "spec.rkeConfig.etcd.s3"
@@ -78,7 +78,7 @@ func (m *machinePlan) s3Credential(s3 *rkev1.ETCDSnapshotS3) (map[string]string,
 	}
 	out := make(map[string]string, len(secret.Data))
 	for key, value := range secret.Data {
-		out[key[strings.LastIndex(key, "-")+1:]] = string(value)
+		out[cloudcredential.FieldOf(key)] = string(value)
 	}
 	return out, nil
 }
