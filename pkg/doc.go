@@ -117,6 +117,7 @@
 //   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
 //   - reach/unread: streams whose reader stops reading, and what all of them may hold
 //   - kube/capi/thrift, kube/capi/hold: how Cluster API's core needs fewer writes and less time
+//   - kube/capi/priority: queues of Cluster API's controllers that always end
 //   - decide/autoscaling, reach/scaling: what the autoscaler of a cluster may do, and how lists are narrowed for it
 //   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
 //   - ui: sessions, the table of endpoints, and the stream of rows that browsers follow

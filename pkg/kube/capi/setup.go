@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/drover-io/drover/pkg/kube/capi/clustercache"
+	"github.com/drover-io/drover/pkg/kube/capi/priority"
 )
 
 // Grace periods after which Cluster API reports a cluster or a node that does not answer. Its own defaults.
@@ -39,7 +40,8 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 	if err := index.AddDefaultIndexes(ctx, c.manager); err != nil {
 		return fmt.Errorf("add indexes: %w", err)
 	}
-	workers := controller.Options{MaxConcurrentReconciles: cmp.Or(opts.Workers, defaultWorkers)}
+	workers := controller.Options{MaxConcurrentReconciles: cmp.Or(opts.Workers, defaultWorkers),
+		NewQueue: priority.NewQueue}
 	clusters, err := clustercache.New(ctx, c.manager, clustercache.Options{
 		Door: opts.Door, Subscribe: opts.Subscribe, Workers: workers.MaxConcurrentReconciles,
 		Client: setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst),

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/pkg/kube/capi/priority"
 )
 
 const (
@@ -126,7 +128,7 @@ func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error
 	err := ctrl.NewControllerManagedBy(manager).Named("clustercache").
 		For(&clusterv1.Cluster{}).
 		WatchesRawSource(source.Channel(c.changed, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers, NewQueue: priority.NewQueue}).
 		Complete(c)
 	if err != nil {
 		end()

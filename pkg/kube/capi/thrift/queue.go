@@ -12,6 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/pkg/kube/capi/priority"
 )
 
 const (
@@ -64,10 +66,8 @@ func newQueue(t *Thrift, controller string) *queue {
 	if controller == machines {
 		q.interval = machineInterval
 	}
-	q.PriorityQueue = priorityqueue.New(controller, func(o *priorityqueue.Opts[reconcile.Request]) {
-		o.RateLimiter = afterErrors{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry,
-			lastRetry)}
-	})
+	q.PriorityQueue = priority.New(controller,
+		afterErrors{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)})
 	return q
 }
 
