@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/decide/cloudcredential"
 )
 
 const (
@@ -81,7 +83,7 @@ func (s *Secrets) AddText(value string) {
 func (s *Secrets) AddData(data map[string][]byte) {
 	for key, value := range data {
 		// Keys of cloud credentials begin with the driver's name.
-		bare := key[strings.LastIndex(key, "-")+1:]
+		bare := cloudcredential.FieldOf(key)
 		if isPublic(key) || isPublic(bare) {
 			continue
 		}
