@@ -20,7 +20,7 @@
 //     to replace a node, and behave like a stock core that runs in place of this one (--capi=external).
 //   - A thrifty core holds back statuses for which nothing waits (package hold). Drover's handlers do not see them
 //     earlier than others.
-//   - The queues always end (package priority), so a leader that stops gives up its lease at once.
+//   - The queues always end (package priority), so they do not delay a leader that gives up its lease.
 //
 // Feature gates are process-wide in Cluster API. This package leaves them at their defaults. Only a thrifty core turns
 // one off while it exists, and replaces what the gate does (package thrift).

@@ -9,7 +9,6 @@ package priority
 
 import (
 	"fmt"
-	"math"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -78,8 +77,8 @@ func (q *queue) leave() bool {
 	return q.ended
 }
 
-// ShutDown implements workqueue.TypedInterface. It gives every worker that waits an object, which the worker does not
-// reconcile.
+// ShutDown implements workqueue.TypedInterface. It wakes every worker that waits with an object, which the worker does
+// not reconcile.
 func (q *queue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +94,7 @@ func (q *queue) ShutDown() {
 	for i := range last {
 		last[i].Name = fmt.Sprintf("(end %d)", i)
 	}
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: new(math.MaxInt)}, last...)
+	q.AddWithOpts(priorityqueue.AddOpts{}, last...)
 }
 
 // ShutDownWithDrain implements workqueue.TypedInterface. As in controller-runtime, it does not drain.

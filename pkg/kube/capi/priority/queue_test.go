@@ -18,7 +18,7 @@ func newQueue() priorityqueue.PriorityQueue[reconcile.Request] {
 }
 
 // TestQueue_Ends: the queue shuts down while workers take objects and add others. Controller-runtime's own queue blocks
-// in a few of a hundred rounds.
+// within a few rounds.
 func TestQueue_Ends(t *testing.T) {
 	const workers = 20
 	for round := range 300 {
